@@ -23,7 +23,7 @@ pub fn frames(name: &str) -> Result<Vec<OwnedFrame>, SourceError> {
     let mut source = FileSource::open(path(name))?;
     let mut frames = Vec::new();
     while let NextFrame::Frame(frame) = source.next_frame()? {
-        frames.push(OwnedFrame::of(&frame));
+        frames.push(OwnedFrame::new(&frame));
     }
     Ok(frames)
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * What identifies a TCP connection.
+ * Identifies a TCP connection.
  */
 #ifndef OVERHEAD_CONNECTION_H
 #define OVERHEAD_CONNECTION_H

@@ -22,7 +22,7 @@ struct opened_settings {
 	__u8 ports[OPENED_PORT_BYTES];
 };
 
-/* A SYN, by what address translation usually keeps. */
+/* A SYN, identified by fields that address translation usually keeps. */
 struct syn_key {
 	/* Initial sequence number. */
 	__u32 sequence;

@@ -277,7 +277,7 @@ static __always_inline void judge(struct thread *thread, struct task_struct *tas
 	process = bpf_map_lookup_elem(&processes, &tgid);
 	if (!process || !process->alive || process->slot == thread->slot)
 		return;
-	/* A client that begins to listen becomes a server. */
+	/* A client that starts to listen becomes a server. */
 	if (thread->slot != SLOT_NONE)
 		settle(thread, task, clock_offset);
 	else
@@ -416,7 +416,7 @@ static __always_inline struct call *call_of(__u32 slot, struct totals *sum, __s3
 	}
 	if (index >= CALL_SLOTS)
 		index = CALL_SLOTS - 1;
-	/* Keeps the compiler from removing the mask, by which the verifier knows the bound. */
+	/* Keeps the compiler from removing the mask, which gives the verifier the bound. */
 	asm volatile("" : "+r"(index));
 	return &sum->calls[index & (CALL_SLOTS - 1)];
 }
@@ -1129,7 +1129,7 @@ int read_threads(struct bpf_iter__task *ctx)
 
 /* ---- the meter ---- */
 
-/* Does nothing: the kernel's timing of it is the overhead of timing. */
+/* Does nothing: the time that the kernel measures for it is the overhead of timing. */
 SEC("raw_tp")
 int empty(void *ctx)
 {

@@ -209,15 +209,15 @@ enum observed {
 	OBSERVED_SLICE = 4,
 };
 
-/* Slices that begin in this window are reported. User space writes all of it before each window. */
+/* Slices that start in this window are reported. User space writes the struct before each window. */
 struct sampling_window {
 	/* Time the entries of system calls. */
 	__u32 armed;
 	__u32 number;
-	/* CLOCK_MONOTONIC. The end moves forward once no more slices may begin. */
+	/* CLOCK_MONOTONIC. The end moves forward once no more slices may start. */
 	__u64 start_ns;
 	__u64 end_ns;
-	/* Slices that may still begin. */
+	/* Slices that may still start. */
 	__s64 left;
 	/* Slices that found no room in the buffer, since the programs were loaded. */
 	__u64 dropped;
@@ -260,7 +260,7 @@ struct slice_under_way {
 	/* On the clock of the thread's CPU time. */
 	__u64 begun_ns;
 	__u64 entered_ns;
-	/* Time that sampling itself took: in the slice before this call, and in this call since the slice began. */
+	/* Time that sampling itself took: in the slice before this call, and in this call since the slice started. */
 	__u64 own_ns;
 	__u64 own_in_call_ns;
 	/* The socket. */

@@ -8,7 +8,7 @@
  * read.
  *
  * A call returns after its bytes were queued, so the other end may have read and answered them before. Reading
- * bytes before their call has returned records the time, and each piece says what its writer had read of the other
+ * bytes before their call has returned records the time, and each piece states what its writer had read of the other
  * direction, so that user space can order requests and responses.
  */
 #include "kernel.h"
@@ -65,7 +65,7 @@ struct copying {
 	__u64 count;
 	__u64 base;
 	__u64 room;
-	/* Bytes of the call that are left, and how many of them to copy. */
+	/* Bytes of the call that are left, and how many to copy. */
 	__u64 left;
 	__u64 wanted;
 	/* Bytes in the scratch. */

@@ -29,7 +29,7 @@ enum absence {
 	ABSENT_RING = 4,
 };
 
-/* A socket's name, padded with zeros. An abstract name begins with a zero. */
+/* A socket's name, padded with zeros. An abstract name starts with a zero. */
 struct stream_name {
 	__u8 bytes[NAME_BYTES];
 };
@@ -48,9 +48,9 @@ struct end {
 	__u32 wanted;
 	/* Number of the connection, from 1. */
 	__u64 id;
-	/* The connection began before the capture. */
+	/* The connection is older than the capture. */
 	__u32 is_old;
-	/* Process that connected, as the server's socket knows it. */
+	/* Process that connected, according to the server's socket. */
 	__u32 client_pid;
 	/* Bytes written and bytes read, to the server and from it. */
 	__u64 sent[2];
@@ -77,7 +77,7 @@ struct piece {
 	__u64 offset;
 	/* Bytes of the other direction that the writer had read. */
 	__u64 seen;
-	/* Length of this piece, and how much of it follows. */
+	/* Length of this piece, and how much follows in this record. */
 	__u32 length;
 	__u32 captured;
 	__u32 client_pid;

@@ -30,7 +30,7 @@ struct totals_key {
 	__u32 is_adopted;
 };
 
-/* What the sockets of a key sent and received. */
+/* Totals of the sockets of a key. */
 struct end_totals {
 	/* Payload, with retransmissions. */
 	__u64 sent_bytes;

@@ -37,7 +37,7 @@ pub struct ByteEvidence {
 
 impl ByteEvidence {
     /// Returns the amounts that are not zero.
-    pub fn of<'a>(amounts: &'a [Amounts; 2], field: &'a str) -> impl Iterator<Item = Self> + use<'a> {
+    pub fn from_amounts<'a>(amounts: &'a [Amounts; 2], field: &'a str) -> impl Iterator<Item = Self> + use<'a> {
         let all = Side::BOTH.into_iter().flat_map(|side| Account::ALL.map(|account| (side, account)));
         let all = all.map(|(side, account)| (side, account, amounts[side as usize][account]));
         all.filter(|(_, _, bytes)| *bytes > 0).map(|(side, account, bytes)| Self {
@@ -96,6 +96,7 @@ pub struct LedgerChange {
 /// Operations that a rule found in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FoundOperations {
+    /// Number of operations.
     pub times: u64,
     /// Time that was waited.
     pub ns: u64,
@@ -112,6 +113,7 @@ impl FoundOperations {
     }
 }
 
+/// What following the advice would save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Saving {
     /// Total of the run; negative if it costs bytes.
@@ -131,6 +133,7 @@ pub struct Saving {
     pub cost: Option<f64>,
 }
 
+/// An avoidable cost, with its evidence and its remedies.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AdviceFinding {
     /// As in `--what-if`.
@@ -141,10 +144,12 @@ pub struct AdviceFinding {
     /// Number of affected operations.
     pub operations: u64,
     pub example: Option<Example>,
+    /// The avoidable bytes.
     pub evidence: Vec<ByteEvidence>,
     pub remedies: Vec<Remedy>,
     pub saving: Saving,
     pub certainty: Certainty,
+    /// How the saving was computed, as a phrase.
     pub computed: String,
     /// Facts that the capture cannot show.
     pub unknown: &'static str,
@@ -181,7 +186,7 @@ impl AdviceFinding {
     /// Subtracts these bytes from a row, with themselves as evidence.
     #[must_use]
     pub fn saving(mut self, row: usize, amounts: &[Amounts; 2], field: &str) -> Self {
-        self.evidence = ByteEvidence::of(amounts, field).collect();
+        self.evidence = ByteEvidence::from_amounts(amounts, field).collect();
         self.without(row, amounts)
     }
 
@@ -192,6 +197,7 @@ impl AdviceFinding {
         self
     }
 
+    /// Changes an account of a row by `bytes`, which are negative if saved.
     pub fn change(&mut self, row: usize, side: Side, account: Account, bytes: i64) {
         if bytes != 0 {
             self.changes.push(LedgerChange { row, side, account, bytes });

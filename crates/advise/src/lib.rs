@@ -29,6 +29,7 @@ pub use finding::{
     AdviceFinding, ByteEvidence, Certainty, Example, FindingSubject, FoundOperations, LedgerChange, Remedy, Saving,
 };
 pub use observer::AdviceObserver;
-pub use rule::{Compressor, NamedRule, Rule, WhatIfOptions, all};
+pub use rule::{Compressor, NamedRule, Rule, WhatIfOptions};
+pub use rules::all;
 pub use seen::SeenTraffic;
 pub use what_if::{ChangedRow, WhatIf};

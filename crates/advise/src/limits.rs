@@ -25,7 +25,7 @@ pub const FIELD: u64 = 64 << 10;
 /// Bytes of a message kept for compression. Longer messages are skipped, and the finding counts them.
 pub const MESSAGE: usize = 256 << 10;
 
-/// Total bytes to compress, about a second of work. The rest is extrapolated, and the finding says so.
+/// Total bytes to compress, about a second of work. The rest is extrapolated, which the finding states.
 pub const COMPRESSED: u64 = 256 << 20;
 
 /// Digests of statements, requests, prepared ids and closing connections: about 16 MB.

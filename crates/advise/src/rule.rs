@@ -1,5 +1,4 @@
 use crate::finding::AdviceFinding;
-use crate::rules;
 use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
 use overhead_model::{Protocol, Side, enum_with};
 
@@ -18,30 +17,35 @@ pub trait Rule {
         false
     }
 
+    /// Handles a field that [`Rule::wants_field`] accepted.
     fn field(&mut self, _field: &SeenField<'_>) {}
 
+    /// Handles a frame of a selected connection.
     fn frame(&mut self, _frame: &SeenFrame) {}
 
     /// Handles bytes of a frame that are not new payload.
     fn charge(&mut self, _charge: &SeenCharge) {}
 
+    /// Handles a closed operation.
     fn operation(&mut self, _closed: &SeenOperation<'_>) {}
 
+    /// Handles the end of a connection.
     fn connection(&mut self, _connection: &ClosedConnection<'_>) {}
 
     /// Returns the finding about a row.
-    fn of_row(&self, _seen: &SeenTraffic, _row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _seen: &SeenTraffic, _row: &SeenRow) -> Option<AdviceFinding> {
         None
     }
 
     /// Returns the finding about one direction of a row.
-    fn of_side(&self, _seen: &SeenTraffic, _row: &SeenRow, _side: Side) -> Option<AdviceFinding> {
+    fn side_finding(&self, _seen: &SeenTraffic, _row: &SeenRow, _side: Side) -> Option<AdviceFinding> {
         None
     }
 
+    /// Returns the findings of all rows and sides. A rule about anything else overrides it.
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        let of_sides = |row| Side::BOTH.map(|side| self.of_side(seen, row, side)).into_iter().flatten();
-        seen.rows.iter().flat_map(|row| self.of_row(seen, row).into_iter().chain(of_sides(row))).collect()
+        let of_sides = |row| Side::BOTH.map(|side| self.side_finding(seen, row, side)).into_iter().flatten();
+        seen.rows.iter().flat_map(|row| self.row_finding(seen, row).into_iter().chain(of_sides(row))).collect()
     }
 }
 
@@ -65,8 +69,4 @@ enum_with! {
         /// Level 3.
         Zstd = "zstd",
     }
-}
-
-pub fn all(suppositions: WhatIfOptions) -> Vec<NamedRule> {
-    rules::all(suppositions)
 }

@@ -232,7 +232,7 @@ impl SeenOperation<'_> {
         Some(hasher.finish())
     }
 
-    /// Returns when the request began, Unix nanoseconds.
+    /// Returns when the request started, Unix nanoseconds.
     pub fn begun_ns(&self) -> Option<u64> {
         self.directions[0].pieces.first().map(|piece| piece.time_ns)
     }
@@ -273,7 +273,7 @@ pub struct SeenFrame {
     pub opens: bool,
     /// Index of the sending end, in order of appearance.
     pub end: usize,
-    /// Last operation begun on the connection.
+    /// Last operation started on the connection.
     pub latest: Option<Example>,
 }
 

@@ -19,10 +19,13 @@ pub struct ChangedRow {
 /// The ledger of the selected connections before and after.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhatIf {
+    /// The rule whose findings are applied, as in `--what-if`.
     pub rule: &'static str,
     /// The lowest of its findings.
     pub certainty: Certainty,
+    /// Wire bytes of the selected connections.
     pub before: u64,
+    /// Wire bytes that would remain.
     pub after: u64,
     /// Only rows that change.
     pub rows: Vec<ChangedRow>,

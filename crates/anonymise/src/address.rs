@@ -6,7 +6,7 @@
 use crate::fill::Filler;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Lower ports belong to servers; clients usually get higher ones (`net.ipv4.ip_local_port_range` begins here).
+/// Lower ports belong to servers; clients usually get higher ones (`net.ipv4.ip_local_port_range` starts here).
 const CLIENTS: u16 = 32_768;
 /// Rounds of the permutation of IPv4 addresses: twice as many as make it look random.
 const ROUNDS: u8 = 8;
@@ -103,11 +103,11 @@ impl Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fill::Key;
+    use crate::fill::FillerKey;
     use std::collections::BTreeSet;
 
     fn addresses() -> Addresses {
-        Addresses::new(Filler::new(Key::new(*b"a key for tests.")), vec![40_000])
+        Addresses::new(Filler::new(FillerKey::new(*b"a key for tests.")), vec![40_000])
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Copies frames: originals in, copies out.
 
 use crate::address::Addresses;
-use crate::fill::{Filler, Key};
+use crate::fill::{Filler, FillerKey};
 use crate::frame;
 use crate::piece;
 use crate::spool::Spool;
@@ -20,7 +20,7 @@ const FRAGMENTED: usize = 256;
 /// Segments remembered to recognize second copies.
 const SEGMENTS: usize = 4 << 10;
 
-/// Makes a copy of a capture. The working file holds nothing of the original, but is no capture file.
+/// Makes a copy of a capture. The working file holds nothing of the original, but is not a valid capture.
 #[derive(Debug)]
 pub struct Anonymiser {
     filler: Filler,
@@ -57,7 +57,7 @@ struct Segments {
 impl Anonymiser {
     /// Copies the selected connections, and everything else as unknown data. The copy is built in `file`, which must be
     /// empty, readable and writable.
-    pub fn new(selection: &Selection, key: Key, file: File) -> Self {
+    pub fn new(selection: &Selection, key: FillerKey, file: File) -> Self {
         let filler = Filler::new(key);
         let addresses = Addresses::new(filler, selection.ports.iter().map(|(port, _)| *port).collect());
         let streams = Streams::new(filler, addresses.clone());
@@ -231,6 +231,7 @@ fn header(frame: &Frame<'_>) -> [u8; HEADER] {
     header
 }
 
+/// The frames of a finished copy, in order.
 #[derive(Debug)]
 pub struct CopiedFrames {
     file: BufReader<File>,

@@ -5,7 +5,6 @@
 //! so the caller must check the result.
 
 use crate::fill::class;
-use crate::packed::{repeat, wanted};
 
 /// Bits of the longest code (RFC 1951 section 3.2.7).
 const LONGEST: usize = 15;
@@ -153,7 +152,7 @@ impl Bits<'_> {
 
 impl Deflated {
     /// Parses a zlib stream that decompresses to `len` bytes; `None` if it is something else.
-    pub fn of(wire: &[u8], len: usize) -> Option<Self> {
+    pub fn parse(wire: &[u8], len: usize) -> Option<Self> {
         let mut bits = Bits { bytes: wire.get(..wire.len().checked_sub(4)?)?, at: HEADER * 8 };
         let mut deflated = Self::default();
         let mut is_last = false;
@@ -220,6 +219,29 @@ impl Deflated {
         }
         packed
     }
+}
+
+/// Returns the byte that each of `count` literals is to be, which several bytes of the content may come from; `None` if
+/// it must stay.
+pub fn wanted(sources: &[u32], content: &[u8], stays: &[bool], count: usize) -> Vec<Option<u8>> {
+    let mut wanted = vec![None; count];
+    let places = || sources.iter().zip(content.iter().zip(stays));
+    let staying = places().filter(|(_, (_, stays))| **stays).map(|(source, _)| (source, None));
+    for (source, byte) in places().rev().map(|(source, (byte, _))| (source, Some(*byte))).chain(staying) {
+        if let Some(wanted) = wanted.get_mut(*source as usize) {
+            *wanted = byte;
+        }
+    }
+    wanted
+}
+
+/// Appends a repetition to the literals that bytes come from, of which there may be `len`.
+pub fn repeat(sources: &mut Vec<u32>, offset: usize, count: usize, len: usize) -> Option<()> {
+    let start = sources.len().checked_sub(offset).filter(|_| offset > 0 && sources.len() + count <= len)?;
+    for at in start..start + count {
+        sources.push(*sources.get(at)?);
+    }
+    Some(())
 }
 
 /// Writes the code of a byte at a bit position.
@@ -296,7 +318,7 @@ mod tests {
         ) {
             let content = content.as_bytes();
             let wire = compressed(content, level);
-            let deflated = Deflated::of(&wire, content.len()).unwrap();
+            let deflated = Deflated::parse(&wire, content.len()).unwrap();
             let read: Vec<u8> = deflated.sources.iter().map(|source| deflated.literals[*source as usize].byte).collect();
             prop_assert_eq!(&read, &content);
             prop_assert_eq!(deflated.with(&wire, content, &vec![false; content.len()]), wire);
@@ -308,7 +330,7 @@ mod tests {
             let wire = compressed(content, level);
             let other: Vec<u8> = content.iter().map(|byte| if *byte < b'n' { *byte } else { b'n' + (byte - b'n' + 1) % 13 }).collect();
             let stays: Vec<bool> = content.iter().map(|byte| *byte < b'n').collect();
-            let anew = Deflated::of(&wire, content.len()).unwrap().with(&wire, &other, &stays);
+            let anew = Deflated::parse(&wire, content.len()).unwrap().with(&wire, &other, &stays);
             prop_assert_eq!(anew.len(), wire.len());
             let read = content_of(&anew, content.len());
             prop_assert_eq!(read.len(), content.len());
@@ -320,7 +342,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_fail(bytes in prop::collection::vec(any::<u8>(), 0..200), len in 0..1000_usize) {
-            Deflated::of(&bytes, len);
+            Deflated::parse(&bytes, len);
         }
     }
 
@@ -329,7 +351,7 @@ mod tests {
         let content = b"a short text with a word";
         let wire = compressed(content, 9);
         let other: Vec<u8> = content.iter().map(|byte| if *byte == b' ' { b' ' } else { b'q' }).collect();
-        let anew = Deflated::of(&wire, content.len()).unwrap().with(&wire, &other, &vec![false; content.len()]);
+        let anew = Deflated::parse(&wire, content.len()).unwrap().with(&wire, &other, &vec![false; content.len()]);
         assert_eq!(content_of(&anew, content.len()), b"q qqqqq qqqq qqqq q qqqq");
     }
 }

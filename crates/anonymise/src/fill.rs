@@ -20,19 +20,21 @@ const LONGEST_NAME: usize = 128;
 /// matters.
 const MOVES: usize = 4096;
 
+/// The secret that fillers depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct Key([u8; 16]);
+pub struct FillerKey([u8; 16]);
 
-impl Key {
-    /// Makes a key from secret bytes. Anyone who knows them can recover names.
+impl FillerKey {
+    /// Makes a key from secret bytes. With them, anyone can recover names.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 }
 
+/// Replaces words by others, which depend on the key and the word only.
 #[derive(Clone, Copy, Debug)]
 pub struct Filler {
-    key: Key,
+    key: FillerKey,
 }
 
 /// Interchangeable bytes: the first one, and their number.
@@ -108,7 +110,8 @@ pub fn is_text(bytes: &[u8]) -> bool {
 }
 
 impl Filler {
-    pub const fn new(key: Key) -> Self {
+    /// Returns a filler for one copy; copies with the same key have the same fillers.
+    pub const fn new(key: FillerKey) -> Self {
         Self { key }
     }
 
@@ -136,7 +139,7 @@ impl Filler {
         for (byte, _) in bytes.iter_mut().zip(filled).filter(|(was, is)| was != is) {
             let (first, count) = class(*byte);
             *byte = match (is_text, count) {
-                // All of them, so that the positions of zeros are not revealed.
+                // The whole list, so that the positions of zeros are not revealed.
                 (false, _) => 0,
                 (true, ..3) => *byte,
                 // The last but two of the class, or the last but one.
@@ -170,6 +173,7 @@ impl Filler {
         }
     }
 
+    /// Replaces hexadecimal digits; other bytes stay.
     pub fn hexadecimal(&self, bytes: &mut [u8]) {
         let seed = self.number(b'x', bytes);
         for (at, byte) in bytes.iter_mut().enumerate() {
@@ -177,6 +181,7 @@ impl Filler {
         }
     }
 
+    /// Replaces decimal digits; other bytes stay.
     pub fn digits(&self, bytes: &mut [u8]) {
         let seed = self.number(b'd', bytes);
         for (at, byte) in bytes.iter_mut().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
@@ -207,7 +212,10 @@ impl Filler {
 
     /// Replaces a word: apart if it is a name in a key, whose pattern shows it, otherwise as a whole.
     fn word(&self, word: &mut [u8]) {
-        if word.is_ascii() && word.len() <= pattern::LONGEST && pattern::of(word).bytes().any(|byte| byte != b'#') {
+        if word.is_ascii()
+            && word.len() <= pattern::LONGEST
+            && pattern::key_pattern(word).bytes().any(|byte| byte != b'#')
+        {
             self.apart(word);
         } else {
             self.whole(word);
@@ -219,7 +227,7 @@ impl Filler {
         if word.len() > LONGEST_NAME {
             return self.whole(word);
         }
-        let looks = NumberForm::of(word);
+        let looks = NumberForm::new(word);
         for _ in 0..MOVES {
             // Letters depend on earlier letters only: names that differ in a number keep the same letters.
             let state = self.chained(word, looks.class(), 0, |byte| !byte.is_ascii_digit());
@@ -231,7 +239,7 @@ impl Filler {
         }
     }
 
-    /// Moves the `wanted` bytes, each depending on those before it. Returns a state that depends on all of them.
+    /// Moves the `wanted` bytes, each depending on the bytes before it. Returns a state that depends on the whole run.
     fn chained(&self, word: &mut [u8], of_class: fn(u8) -> CharacterClass, state: u64, wanted: fn(&u8) -> bool) -> u64 {
         let mut hasher = self.hasher(b'n');
         hasher.write_u64(state);
@@ -244,9 +252,9 @@ impl Filler {
         state
     }
 
-    /// Replaces a word with one that depends on all of it.
+    /// Replaces a word with one that depends on the whole word.
     fn whole(&self, word: &mut [u8]) {
-        let looks = NumberForm::of(word);
+        let looks = NumberForm::new(word);
         let (original, seed) = (word.to_vec(), self.number(b'w', word));
         for salt in 0..MOVES as u64 {
             let seed = self.step(seed, salt);
@@ -275,9 +283,9 @@ struct NumberForm {
 }
 
 impl NumberForm {
-    fn of(word: &[u8]) -> Self {
+    fn new(word: &[u8]) -> Self {
         let is_hexadecimal = word.iter().all(u8::is_ascii_hexdigit);
-        Self { is_hexadecimal, pattern: word.is_ascii().then(|| pattern::of(word)) }
+        Self { is_hexadecimal, pattern: word.is_ascii().then(|| pattern::key_pattern(word)) }
     }
 
     fn class(&self) -> fn(u8) -> CharacterClass {
@@ -289,7 +297,7 @@ impl NumberForm {
             return false;
         }
         let Some(shown) = &self.pattern else { return true };
-        let pattern = pattern::of(word);
+        let pattern = pattern::key_pattern(word);
         let is_any = |text: &str| text.chars().map(|shown| shown == pattern::ANY).collect::<Vec<_>>();
         is_any(shown) == is_any(&pattern)
     }
@@ -301,7 +309,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const FILLER: Filler = Filler::new(Key::new(*b"a key for tests."));
+    const FILLER: Filler = Filler::new(FillerKey::new(*b"a key for tests."));
 
     fn text(of: &str) -> String {
         let mut bytes = of.as_bytes().to_vec();
@@ -316,7 +324,11 @@ mod tests {
         {
             let filler = text(original);
             assert_eq!(filler, text(original));
-            assert_eq!(pattern::of(filler.as_bytes()).len(), pattern::of(original.as_bytes()).len(), "{filler}");
+            assert_eq!(
+                pattern::key_pattern(filler.as_bytes()).len(),
+                pattern::key_pattern(original.as_bytes()).len(),
+                "{filler}"
+            );
             for (a, b) in original.chars().zip(filler.chars()) {
                 assert_eq!(a == b, !a.is_alphanumeric(), "{original}: {filler}");
                 assert_eq!((a.is_ascii_digit(), a.is_ascii_lowercase()), (b.is_ascii_digit(), b.is_ascii_lowercase()));
@@ -340,7 +352,7 @@ mod tests {
     #[test]
     fn a_key_has_a_say() {
         let mut other = b"somebody's name".to_vec();
-        Filler::new(Key::new(*b"another of these")).data(&mut other);
+        Filler::new(FillerKey::new(*b"another of these")).data(&mut other);
         assert_ne!(text("somebody's name").as_bytes(), other);
     }
 
@@ -376,9 +388,9 @@ mod tests {
 
         #[test]
         fn the_pattern_of_a_key_is_as_long_and_others_differ(a in "[a-zA-Z0-9:_.@-]{0,30}", b in "[a-zA-Z0-9:_.@-]{0,30}") {
-            let of = |key: &str| pattern::of(text(key).as_bytes());
-            prop_assert_eq!(of(&a).len(), pattern::of(a.as_bytes()).len());
-            prop_assert_eq!(of(&a) == of(&b), pattern::of(a.as_bytes()) == pattern::of(b.as_bytes()));
+            let of = |key: &str| pattern::key_pattern(text(key).as_bytes());
+            prop_assert_eq!(of(&a).len(), pattern::key_pattern(a.as_bytes()).len());
+            prop_assert_eq!(of(&a) == of(&b), pattern::key_pattern(a.as_bytes()) == pattern::key_pattern(b.as_bytes()));
         }
     }
 }

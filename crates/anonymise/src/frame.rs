@@ -15,7 +15,7 @@ const IP_OPTIONS: [u8; 1] = [148];
 
 /// Replaces addresses and all bytes outside of headers.
 pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len: usize, bytes: &mut [u8]) {
-    let layers = layers::of(link, bytes, wire_len);
+    let layers = layers::split(link, bytes, wire_len);
     for Layer { kind, bytes: at, .. } in &layers.all {
         let Some(header) = bytes.get_mut(at.clone()) else { continue };
         match kind {
@@ -106,7 +106,7 @@ pub fn options(mut bytes: &mut [u8], kinds: &[u8]) {
 /// Sets checksums, the innermost first. In a fragment or a packet that was not captured whole, the checksum of the content
 /// is 0.
 pub fn checksums(link: LinkType, wire_len: usize, bytes: &mut [u8]) {
-    let layers = layers::of(link, bytes, wire_len);
+    let layers = layers::split(link, bytes, wire_len);
     for (index, layer) in layers.all.iter().enumerate().rev() {
         let ip =
             layers.all.get(..index).unwrap_or_default().iter().rfind(|ip| matches!(ip.kind, Kind::Ipv4 | Kind::Ipv6));

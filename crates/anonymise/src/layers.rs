@@ -30,7 +30,7 @@ pub struct Layer {
     pub kind: Kind,
     /// Its captured bytes.
     pub bytes: Range<usize>,
-    /// End, on the wire, of the packet that it begins.
+    /// End of its packet on the wire.
     pub end: usize,
 }
 
@@ -45,7 +45,7 @@ pub struct Layers {
     pub is_fragment: bool,
 }
 
-pub fn of(link: LinkType, bytes: &[u8], wire_len: usize) -> Layers {
+pub fn split(link: LinkType, bytes: &[u8], wire_len: usize) -> Layers {
     let frame = Frame { time_ns: 0, link, original_len: wire_len as u32, interface: 0, bytes };
     let mut layers = Layers { end: wire_len, ..Layers::default() };
     let Some(trail) = packet::headers(&frame) else { return layers };
@@ -118,7 +118,7 @@ fn kind(layer: HeaderLayer) -> Kind {
 mod tests {
     use super::*;
     use crate::address::Addresses;
-    use crate::fill::{Filler, Key};
+    use crate::fill::{Filler, FillerKey};
     use crate::frame;
     use overhead_dissect::packet::{Packet, parse};
 
@@ -161,7 +161,7 @@ mod tests {
             of_type(0x0800, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0], &bridged])),
             of_type(0x0800, &udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 1, 0], b"secr", &bridged])),
         ];
-        let filler = Filler::new(Key::new(*b"a key for tests."));
+        let filler = Filler::new(FillerKey::new(*b"a key for tests."));
         let addresses = Addresses::new(filler, vec![5432]);
         for bytes in frames {
             let mut copy = bytes.clone();
@@ -186,7 +186,7 @@ mod tests {
         let kinds = |flags: u8, offset: u8| {
             let mut bytes = [ETHERNET, &v4(6, &[&tcp])].concat();
             (bytes[20], bytes[21]) = (flags, offset);
-            let layers = of(LinkType::ETHERNET, &bytes, bytes.len());
+            let layers = split(LinkType::ETHERNET, &bytes, bytes.len());
             assert_eq!((layers.is_fragment, layers.end), (flags > 0 || offset > 0, bytes.len()));
             layers.all.iter().map(|layer| layer.kind).collect::<Vec<_>>()
         };

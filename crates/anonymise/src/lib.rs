@@ -1,4 +1,4 @@
-//! Copies of captures that can be given away: without user data, names, addresses and credentials, but with the same figures.
+//! Copies of captures that can be given away: without user data, names, addresses and credentials, but with the same byte counts.
 //!
 //! ```text
 //! frames ─▶ dissection ──▶ fields ──▶ filler
@@ -33,4 +33,4 @@ mod streams;
 mod tls;
 
 pub use copy::{Anonymiser, CopiedFrames};
-pub use fill::{Filler, Key};
+pub use fill::{Filler, FillerKey};

@@ -171,11 +171,11 @@ fn find(bytes: &[u8], from: usize, wanted: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fill::Key;
+    use crate::fill::FillerKey;
 
     fn filled(protocol: Protocol, text: &str) -> String {
         let mut bytes = text.as_bytes().to_vec();
-        Filler::new(Key::new(*b"a key for tests.")).statement(protocol, &mut bytes);
+        Filler::new(FillerKey::new(*b"a key for tests.")).statement(protocol, &mut bytes);
         String::from_utf8(bytes).unwrap()
     }
 

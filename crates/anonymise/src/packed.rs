@@ -4,7 +4,7 @@
 //! places must stay. DEFLATE and Zstandard are compressed again: repetitive filler takes less room, and empty blocks fill
 //! the rest. If that does not produce the exact length, DEFLATE codes are replaced in place with codes of the same length.
 
-use crate::deflate::Deflated;
+use crate::deflate::{Deflated, repeat, wanted};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// Levels to try.
@@ -146,20 +146,6 @@ fn with_literals(wire: &[u8], sources: &[u32], content: &[u8], stays: &[bool]) -
     wire.iter().zip(wanted).map(|(byte, wanted)| wanted.unwrap_or(*byte)).collect()
 }
 
-/// Returns the byte that each of `count` literals is to be, which several bytes of the content may come from; `None` if
-/// it must stay.
-pub fn wanted(sources: &[u32], content: &[u8], stays: &[bool], count: usize) -> Vec<Option<u8>> {
-    let mut wanted = vec![None; count];
-    let places = || sources.iter().zip(content.iter().zip(stays));
-    let staying = places().filter(|(_, (_, stays))| **stays).map(|(source, _)| (source, None));
-    for (source, byte) in places().rev().map(|(source, (byte, _))| (source, Some(*byte))).chain(staying) {
-        if let Some(wanted) = wanted.get_mut(*source as usize) {
-            *wanted = byte;
-        }
-    }
-    wanted
-}
-
 /// Compresses to an exact length, padded with empty blocks.
 fn filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut packed = Vec::with_capacity(content.len() + 1024);
@@ -184,7 +170,7 @@ fn filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
 /// Replaces literals with bytes whose codes are as long. `None` if words of the original would remain.
 fn code_by_code(wire: &[u8], content: &[u8], stays: &[bool]) -> Option<Vec<u8>> {
     let original = inflated(wire, content.len(), true)?;
-    let mut packed = Deflated::of(wire, content.len())?.with(wire, content, stays);
+    let mut packed = Deflated::parse(wire, content.len())?.with(wire, content, stays);
     let anew = inflated(packed.get(ZLIB_HEADER..)?, content.len(), false)?;
     let sum = adler2::adler32_slice(&anew);
     packed.last_chunk_mut::<4>()?.copy_from_slice(&sum.to_be_bytes());
@@ -223,7 +209,7 @@ fn zstd_headers(content: usize) -> Vec<Vec<u8>> {
         let Some(value) = content.checked_sub(least) else { continue };
         let bytes = value.to_le_bytes();
         let (length, rest) = bytes.split_at(if flag == 0 { 1 } else { 1 << flag });
-        // Two-byte sizes begin at 256 (table "Frame_Content_Size_flag").
+        // Two-byte sizes start at 256 (table "Frame_Content_Size_flag").
         if rest.iter().any(|byte| *byte != 0) {
             continue;
         }
@@ -301,15 +287,6 @@ fn literal(sources: &mut Vec<u32>, at: &mut usize, count: usize, (bytes, len): (
     let run = (*at + count <= bytes && sources.len() + count <= len).then_some(*at..*at + count)?;
     *at = run.end;
     sources.extend(run.map(|at| at as u32));
-    Some(())
-}
-
-/// Appends a repetition to the literals that bytes come from, of which there may be `len`.
-pub fn repeat(sources: &mut Vec<u32>, offset: usize, count: usize, len: usize) -> Option<()> {
-    let start = sources.len().checked_sub(offset).filter(|_| offset > 0 && sources.len() + count <= len)?;
-    for at in start..start + count {
-        sources.push(*sources.get(at)?);
-    }
     Some(())
 }
 

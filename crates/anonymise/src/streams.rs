@@ -50,7 +50,7 @@ pub struct Placed {
 pub struct Streams {
     filler: Filler,
     addresses: Addresses,
-    turns: ConnectionStates<Connection>,
+    turns: ConnectionStates<CopiedConnection>,
     payload: Vec<Part>,
     edits: Vec<Edit>,
     bytes: Vec<u8>,
@@ -67,7 +67,7 @@ struct CopyScratch {
 }
 
 #[derive(Debug, Default)]
-struct Connection {
+struct CopiedConnection {
     protocol: Option<Protocol>,
     sides: [StreamDirection; 2],
     /// Names of open operations whose answers depend on them.
@@ -90,7 +90,7 @@ struct StreamDirection {
     stream: UnpostedStream,
     /// Places with bytes that are not posted yet, by their offsets in the stream and in the copy.
     places: BTreeMap<(i64, u64), FramePlace>,
-    /// Length of the longest of these so far.
+    /// Length of the longest place so far.
     longest: i64,
     /// Places whose bytes are all posted.
     remembered: VecDeque<FramePlace>,
@@ -146,7 +146,7 @@ impl Streams {
         self.place(placed.side, placed.offset);
     }
 
-    /// Returns the changes since the last frame began.
+    /// Returns the changes since the start of the last frame.
     pub fn edits(&self) -> &[Edit] {
         &self.edits
     }

@@ -1,8 +1,8 @@
 //! Puts a word wherever users choose content, in every protocol, and checks that no copy contains it.
 
-use crate::conversations::{CANARY, Conversation, Packed, of_all_protocols};
+use crate::conversations::{CANARY, Conversation, Packed, all_conversations};
 use crate::fields::Fields;
-use overhead_anonymise::{Anonymiser, Key};
+use overhead_anonymise::{Anonymiser, FillerKey};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Frame, LinkType};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn frame(bytes: &[u8]) -> Frame<'_> {
 }
 
 fn copy(frames: &[Vec<u8>], selection: &Selection) -> Vec<Vec<u8>> {
-    let mut copy = Anonymiser::new(selection, Key::new(*b"a key for tests."), tempfile::tempfile().unwrap());
+    let mut copy = Anonymiser::new(selection, FillerKey::new(*b"a key for tests."), tempfile::tempfile().unwrap());
     for bytes in frames {
         copy.frame(&frame(bytes)).unwrap();
     }
@@ -72,7 +72,7 @@ fn has_canary(bytes: &[u8]) -> bool {
 #[test]
 fn a_word_that_users_choose_is_nowhere_in_a_copy() {
     let mut wrong = Vec::new();
-    for Conversation { name, protocol, turns, .. } in of_all_protocols() {
+    for Conversation { name, protocol, turns, .. } in all_conversations() {
         let selection = Selection { ports: vec![(PORT, vec![protocol])], ..Selection::default() };
         let original = frames(&turns);
         let copied = copy(&original, &selection);

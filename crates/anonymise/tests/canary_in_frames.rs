@@ -1,7 +1,7 @@
 //! Puts a word wherever users choose content, compressed or not, and checks that no copy contains it.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
-use overhead_anonymise::{Anonymiser, Key};
+use overhead_anonymise::{Anonymiser, FillerKey};
 use overhead_dissect::Selection;
 use overhead_model::{Frame, LinkType, Side};
 
@@ -58,7 +58,7 @@ fn with(text: &str) -> Vec<u8> {
 
 fn copy(talk: &Talk) -> Vec<Vec<u8>> {
     let mut copy =
-        Anonymiser::new(&Selection::default(), Key::new(*b"a key for tests."), tempfile::tempfile().unwrap());
+        Anonymiser::new(&Selection::default(), FillerKey::new(*b"a key for tests."), tempfile::tempfile().unwrap());
     for (bytes, time_ns) in talk.frames.iter().zip(1..) {
         let frame = Frame { time_ns, link: LinkType::ETHERNET, original_len: bytes.len() as u32, interface: 0, bytes };
         copy.frame(&frame).unwrap();
@@ -108,7 +108,7 @@ fn resp(words: &str) -> Vec<u8> {
 }
 
 #[test]
-fn of_redis_and_ssdb() {
+fn redis_and_ssdb() {
     let mut talk = Talk::new(6379);
     for words in [
         "AUTH @ @",
@@ -144,7 +144,7 @@ fn of_redis_and_ssdb() {
 }
 
 #[test]
-fn of_postgres() {
+fn postgres() {
     let message = |kind: u8, text: &str| {
         let inside = with(text);
         [&[kind][..], &(inside.len() as u32 + 4).to_be_bytes(), &inside].concat()
@@ -205,7 +205,7 @@ fn cql(is_answer: bool, opcode: u8, flags: u8, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn of_cassandra() {
+fn cassandra() {
     let short = |text: &str| [&(with(text).len() as u16).to_be_bytes()[..], &with(text)].concat();
     let long = |text: &str| [&(with(text).len() as u32).to_be_bytes()[..], &with(text)].concat();
     let query =
@@ -308,7 +308,7 @@ fn commands(user: &[u8]) -> [Vec<u8>; 6] {
 }
 
 #[test]
-fn of_mongodb() {
+fn mongodb() {
     let user = document(&[string("@", "@"), inside(7, "id", b"canary7ZqAB"), inside(11, "r", &with("@\0i\0"))]);
     let failed =
         document(&[inside(1, "ok", &[0; 8]), string("errmsg", "@"), inside(3, "errInfo", &user), string("@", "@")]);
@@ -380,7 +380,7 @@ fn logged_in(is_compressed: bool) -> Talk {
 }
 
 #[test]
-fn of_mysql() {
+fn mysql() {
     for is_compressed in [false, true] {
         let mut talk = logged_in(is_compressed);
         let wrapped = |packets: Vec<u8>| {
@@ -423,7 +423,7 @@ fn of_mysql() {
 }
 
 #[test]
-fn of_memcached_and_http() {
+fn memcached_and_http() {
     let mut talk = Talk::new(11211);
     for (request, response) in [
         ("set @ 0 0 9\r\n@\r\n", "STORED\r\n"),
@@ -460,7 +460,7 @@ fn of_memcached_and_http() {
 }
 
 #[test]
-fn of_proxies_tls_and_what_is_not_decoded() {
+fn proxies_tls_and_what_is_not_decoded() {
     let second =
         [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x18"[..], &[10, 9, 9, 9, 10, 9, 9, 8, 1, 2, 3, 4], &[2, 0, 9], CANARY]
             .concat();

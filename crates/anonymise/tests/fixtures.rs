@@ -1,6 +1,6 @@
-//! Copies all recorded sessions and checks figures, user data and checksums.
+//! Copies all recorded sessions and checks byte counts, user data and checksums.
 
-use overhead_anonymise::{Anonymiser, Key};
+use overhead_anonymise::{Anonymiser, FillerKey};
 use overhead_capture::{FileSource, FrameSource};
 use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};
 use overhead_dissect::packet::{self, Packet};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Rows by name and via: operations by outcome, and bytes by side and account.
 type Rows = BTreeMap<(String, String), (u64, Vec<u64>)>;
 
-/// Collects the figures of a record and the bytes posted to `data`.
+/// Collects the totals of a record and the bytes posted to `data`.
 #[derive(Default)]
 struct Sums {
     names: Vec<(String, String)>,
@@ -58,7 +58,7 @@ fn frames(path: &Path) -> Vec<OwnedFrame> {
     let mut source = FileSource::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = source.next_frame().unwrap().frame() {
-        frames.push(OwnedFrame::of(&frame));
+        frames.push(OwnedFrame::new(&frame));
     }
     frames
 }
@@ -72,14 +72,14 @@ fn dissect(frames: &[OwnedFrame], selection: &Selection) -> (Sums, Totals) {
 }
 
 fn copy(frames: &[OwnedFrame], selection: &Selection) -> Vec<OwnedFrame> {
-    let mut copy = Anonymiser::new(selection, Key::new(*b"a key for tests."), tempfile::tempfile().unwrap());
+    let mut copy = Anonymiser::new(selection, FillerKey::new(*b"a key for tests."), tempfile::tempfile().unwrap());
     for frame in frames {
         copy.frame(&frame.frame()).unwrap();
     }
     let mut copied = copy.finish().unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = copied.next_frame().unwrap() {
-        frames.push(OwnedFrame::of(&frame));
+        frames.push(OwnedFrame::new(&frame));
     }
     frames
 }
@@ -230,7 +230,7 @@ fn is_common((was, is): (&u8, &u8)) -> bool {
 }
 
 #[test]
-fn of_whatever_account_no_word_stays_that_is_not_known_to_be_public() {
+fn only_public_words_stay_in_any_account() {
     let public: HashSet<&str> = PUBLIC.lines().filter(|line| !line.starts_with('#')).collect();
     let mut known = BTreeMap::new();
     let mut unknown = Vec::new();
@@ -308,7 +308,7 @@ fn copies_of_recorded_sessions_have_the_same_figures() {
 }
 
 #[test]
-fn of_every_field_is_known_what_becomes_of_it() {
+fn every_field_has_a_rule() {
     for (path, selection) in cases() {
         let mut dissector = Dissector::new(selection, crate::fields::Fields::default());
         for frame in frames(&path) {

@@ -56,7 +56,7 @@ fn with<D: DatabaseDriver>(job: BenchJob) -> Result<u8> {
     if let Some(other) =
         job.mixes.iter().flat_map(OperationMix::operations).find(|operation| !D::OPERATIONS.contains(operation))
     {
-        bail!(UsageError::new(format!("{}: {} has no such operation", other.name(), job.system.name)));
+        bail!(UsageError::new(format!("{}: not an operation of {}", other.name(), job.system.name)));
     }
     if !D::SOCKETS {
         job.target.servers.iter().try_for_each(|server| server.tcp().map(drop))?;
@@ -169,7 +169,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
             result.partial.clone_from(&outcome.run.partial);
             result.runs.push(outcome.run);
         }
-        result.summary = LoadSummary::of(&result.runs);
+        result.summary = LoadSummary::from_runs(&result.runs);
         if result.partial.is_none() {
             join_all(connections.into_iter().map(DriverConnection::close)).await;
         }
@@ -199,7 +199,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
         };
         let found = removed.context("what was made is still there; remove it later with --cleanup-only")?;
         if !found && self.job.phase == BenchPhase::CleanUp && !self.job.quiet {
-            say!("overhead bench: there was nothing to remove");
+            say!("overhead bench: nothing to remove");
         }
         Ok(())
     }

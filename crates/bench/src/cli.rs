@@ -32,7 +32,7 @@ pub struct BenchCli {
     #[arg(value_name = "DB", hide = true)]
     db: String,
     #[command(flatten)]
-    servers: ServerArgs,
+    servers: TargetArgs,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub fn command() -> Command {
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server")]
-struct ServerArgs {
+struct TargetArgs {
     /// Or a URL, or unix:PATH (redis); several for shards, a cluster [default: this host]
     #[arg(long, value_name = "HOST:PORT")]
     server: Vec<String>,
@@ -207,7 +207,7 @@ impl BenchCli {
     pub fn job(self) -> Result<BenchJob> {
         let Some(system) = System::named(&self.db) else {
             let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
-            bail!(UsageError::new(format!("{}: no such database; choose one of {}", self.db, known.join(", "))));
+            bail!(UsageError::new(format!("unknown database {}: choose one of {}", self.db, known.join(", "))));
         };
         if self.load.rate.is_some_and(|rate| !(rate.is_finite() && rate >= 0.001)) {
             bail!(UsageError::new("--rate: not a number of operations per second"));
@@ -243,7 +243,7 @@ impl BenchCli {
     }
 }
 
-impl ServerArgs {
+impl TargetArgs {
     fn target(&self, system: &System) -> Result<BenchTarget> {
         let named = NamedServers::parse(&self.server, system)?;
         let encrypted = self.tls || self.tls_insecure || self.tls_ca.is_some() || named.tls;
@@ -261,11 +261,10 @@ impl ServerArgs {
 
 impl LoadArgs {
     fn mixes(&self) -> Vec<OperationMix> {
-        let mut mixes: Vec<OperationMix> =
-            self.operation.iter().map(|&operation| OperationMix::of(operation)).collect();
+        let mut mixes: Vec<OperationMix> = self.operation.iter().copied().map(OperationMix::single).collect();
         mixes.extend(self.mix.clone());
         if mixes.is_empty() {
-            mixes.push(OperationMix::of(BenchOp::Read));
+            mixes.push(OperationMix::single(BenchOp::Read));
         }
         mixes
     }
@@ -315,7 +314,7 @@ mod tests {
     fn the_reference_workload_is_the_default() {
         let job = job("redis").unwrap();
         assert_eq!(job.target.servers[0].to_string(), "127.0.0.1:6379");
-        assert_eq!((job.mixes.as_slice(), job.options.payload), ([OperationMix::of(BenchOp::Read)].as_slice(), 36));
+        assert_eq!((job.mixes.as_slice(), job.options.payload), ([OperationMix::single(BenchOp::Read)].as_slice(), 36));
         assert_eq!((job.length, job.warmup), (RunLength::Time(Duration::from_secs(10)), Duration::from_secs(1)));
         assert_eq!(job.phase, BenchPhase::All);
     }

@@ -21,7 +21,7 @@ pub struct ClientSchedule {
 }
 
 impl ClientSchedule {
-    /// All clients together start `rate` operations per second, `pipeline` of them at once.
+    /// All clients together start `rate` operations per second, `pipeline` at once.
     pub fn new(start: Instant, rate: f64, client: u32, clients: u32, pipeline: u32) -> Self {
         let between_rounds = f64::from(pipeline) / rate;
         let offset = between_rounds * f64::from(client);

@@ -1,6 +1,5 @@
 //! Operations, and the combinations of swept options.
 
-use crate::data::XorshiftRng;
 use anyhow::{Result, bail};
 use overhead_model::enum_with;
 use std::collections::BTreeMap;
@@ -28,7 +27,7 @@ impl BenchOp {
     /// Supported by every driver.
     pub const REFERENCE: [Self; 3] = [Self::Empty, Self::Read, Self::Insert];
 
-    /// Returns whether it uses the `sysbench` table.
+    /// Returns whether the operation uses the `sysbench` table.
     pub const fn is_oltp(self) -> bool {
         matches!(self, Self::OltpPoint | Self::OltpRange | Self::OltpInsert)
     }
@@ -45,7 +44,7 @@ impl FromStr for BenchOp {
         let found = Self::ALL.into_iter().find(|operation| operation.name() == name);
         found.ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            format!("no such operation: {name}; choose of {known}")
+            format!("unknown operation {name}: choose one of {known}")
         })
     }
 }
@@ -59,7 +58,7 @@ pub struct OperationMix {
 }
 
 impl OperationMix {
-    pub fn of(operation: BenchOp) -> Self {
+    pub fn single(operation: BenchOp) -> Self {
         Self { weights: vec![(operation, 1)], sum: 1 }
     }
 
@@ -82,12 +81,12 @@ impl OperationMix {
         self.weights.iter().map(|&(operation, weight)| (operation.name().to_owned(), weight)).collect()
     }
 
-    /// Returns the operation of the next round.
+    /// Returns the operation of the next round. Draws a random number only if there are several operations.
     #[inline]
-    pub fn operation(&self, random: &mut XorshiftRng) -> BenchOp {
+    pub fn operation(&self, random: impl FnOnce() -> u64) -> BenchOp {
         match self.weights.as_slice() {
             [(operation, _)] => *operation,
-            _ => self.choose(random.next()),
+            _ => self.choose(random()),
         }
     }
 
@@ -113,9 +112,9 @@ impl FromStr for OperationMix {
             let (name, weight) = part.split_once('=').ok_or_else(|| format!("'{part}' is not OPERATION=WEIGHT"))?;
             let operation: BenchOp = name.trim().parse()?;
             let weight = weight.trim().parse().ok().filter(|weight| (1..=1_000_000).contains(weight));
-            let weight = weight.ok_or_else(|| format!("the weight of {name} is not a number from 1 to 1000000"))?;
+            let weight = weight.ok_or_else(|| format!("invalid weight of {name}: use 1 to 1000000"))?;
             if weights.iter().any(|&(known, _)| known == operation) {
-                return Err(format!("{name} is there twice"));
+                return Err(format!("{name} is given twice"));
             }
             weights.push((operation, weight));
         }
@@ -143,7 +142,7 @@ impl FromStr for SweepValues {
                 continue;
             }
             let number = part.parse().ok().filter(|number| (1..=MOST).contains(number));
-            let number: u32 = number.ok_or_else(|| format!("'{part}' is not a number from 1 to {MOST}"))?;
+            let number: u32 = number.ok_or_else(|| format!("invalid number '{part}': use 1 to {MOST}"))?;
             while let Some(next) = numbers.last().map(|last| last * 2).filter(|next| doubling && *next < number) {
                 numbers.push(next);
             }
@@ -222,7 +221,7 @@ pub fn duration(text: &str) -> Result<Duration> {
     };
     match number.parse::<f64>().ok().map(|number| number * seconds).filter(|seconds| (0.0..=1e6).contains(seconds)) {
         Some(seconds) => Ok(Duration::from_secs_f64(seconds)),
-        None => bail!("'{text}' is not a length of time: 500ms, 10s, 2m"),
+        None => bail!("invalid duration '{text}': use 500ms, 10s or 2m"),
     }
 }
 
@@ -239,7 +238,7 @@ mod tests {
         }
         assert_eq!(counts, BTreeMap::from([(BenchOp::Read, 800), (BenchOp::Insert, 150), (BenchOp::Empty, 50)]));
         assert_eq!(mix.name(), "mix");
-        assert_eq!(OperationMix::of(BenchOp::Read).name(), "read");
+        assert_eq!(OperationMix::single(BenchOp::Read).name(), "read");
     }
 
     #[test]
@@ -262,7 +261,7 @@ mod tests {
     #[test]
     fn every_combination_is_a_cell() {
         let cells = cells(
-            &[OperationMix::of(BenchOp::Empty), OperationMix::of(BenchOp::Read)],
+            &[OperationMix::single(BenchOp::Empty), OperationMix::single(BenchOp::Read)],
             &SweepValues(vec![1, 16]),
             &SweepValues(vec![1, 10, 50]),
         );

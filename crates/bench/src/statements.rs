@@ -4,10 +4,10 @@ use overhead_model::outside::OutsideText;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What a server lists of the statements that clients have prepared.
+/// Statements that clients have prepared, as the server lists them.
 #[derive(Debug, Default)]
 pub struct ListedStatements {
-    /// What a capture shows instead of the text, and the text.
+    /// Each name that a capture shows, and its text.
     texts: BTreeSet<(String, String)>,
     /// Reasons why others are not listed.
     pub remarks: BTreeSet<String>,

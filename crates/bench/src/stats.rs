@@ -86,10 +86,7 @@ impl ClientTally {
         self.max_ns = self.max_ns.max(other.max_ns);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.operations += other.operations;
-        self.faults.count += other.faults.count;
-        if self.faults.first.is_none() {
-            self.faults.first.clone_from(&other.faults.first);
-        }
+        self.record_faults(other.faults.count, &mut other.faults.clone());
     }
 
     /// Returns the distribution for the record; zeros without operations.

@@ -65,7 +65,7 @@ const UNIX: &str = "unix:";
 pub struct NamedServers {
     pub servers: Vec<ServerEndpoint>,
     pub url: Option<Url>,
-    /// The URL asks for TLS.
+    /// The URL requires TLS.
     pub tls: bool,
 }
 
@@ -104,7 +104,7 @@ impl NamedServers {
             )));
         }
         let host = url.host_str().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| UsageError::new("--server: the URL names no host"))?;
+        let host = host.ok_or_else(|| UsageError::new("--server: the URL lacks a host"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         self.servers.push(ServerEndpoint::Tcp { host, port: url.port().unwrap_or(system.port) });
         let option = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
@@ -132,7 +132,7 @@ impl NamedServers {
 
 /// Parses `host`, `host:port`, `[address]:port` or a bare IPv6 address.
 fn address(text: &str, port: u16) -> Result<ServerEndpoint> {
-    let wrong = || UsageError::new(format!("--server {text}: not host:port"));
+    let wrong = || UsageError::new(format!("invalid --server {text}: use HOST:PORT"));
     let (host, number) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None if text.matches(':').count() > 1 => (text, None),

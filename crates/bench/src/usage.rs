@@ -7,7 +7,7 @@ use overhead_model::load::LoadCpu;
 
 /// Returns the CPU time of all threads since the start. The sum is exact; the kernel samples how it splits.
 pub fn cpu() -> Result<LoadCpu> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).context("the CPU time of this process is not known")?;
+    let usage = getrusage(UsageWho::RUSAGE_SELF).context("the CPU time of this process cannot be read")?;
     let nanos = |time: nix::sys::time::TimeVal| time.num_nanoseconds().unsigned_abs();
     Ok(LoadCpu { user: nanos(usage.user_time()), kernel: nanos(usage.system_time()) })
 }

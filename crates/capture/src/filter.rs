@@ -30,6 +30,7 @@ impl KernelFilter {
         Self { ports: ports.into_iter().collect(), user }
     }
 
+    /// Returns the user's expression, trimmed.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }

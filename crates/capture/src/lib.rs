@@ -25,27 +25,32 @@ pub use write::{PcapngWriter, WriteError, WriterOptions};
 use overhead_model::frame::Frame;
 use overhead_model::record::Measured;
 
+/// A file or live capture that yields frames in the order of capture.
 pub trait FrameSource {
     /// Returns the next frame, borrowed until the next call.
     ///
     /// # Errors
     ///
-    /// [`SourceError`] if the source fails. A cut or damaged end of a file is no error: see [`FileSource::end`].
+    /// [`SourceError`] if the source fails. A cut or damaged end of a file is not an error: see [`FileSource::end`].
     fn next_frame(&mut self) -> Result<NextFrame<'_>, SourceError>;
 
     /// Returns how many packets the kernel received and dropped; unavailable for files.
     fn kernel(&mut self) -> Measured<KernelStats>;
 }
 
+/// The outcome of asking a source for a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum NextFrame<'a> {
+    /// Borrowed from the source's buffer.
     Frame(Frame<'a>),
     /// No frame at the moment (live sources only): hand on batches, check the time, and call again.
     Idle,
+    /// The source yields no more frames.
     End,
 }
 
 impl<'a> NextFrame<'a> {
+    /// Returns the frame, if there is one.
     pub fn frame(self) -> Option<Frame<'a>> {
         match self {
             Self::Frame(frame) => Some(frame),

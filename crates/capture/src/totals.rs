@@ -12,6 +12,7 @@ pub struct LiveTotals {
 }
 
 impl LiveTotals {
+    /// Counts a frame, whose time may be earlier than the last one's.
     #[cfg(feature = "live")]
     pub fn add(&mut self, frame: &Frame<'_>) {
         self.frames += 1;

@@ -33,17 +33,21 @@ const ISB_IFDROP: u16 = 5;
 const ISB_OSDROP: u16 = 7;
 const ISB_USRDELIV: u16 = 8;
 
+/// Why a capture file cannot take a frame.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
+    /// The folder is missing or not writable.
     #[error("{output} cannot be created ({source}): choose a folder that exists and may be written to")]
     Create {
         /// As the user named it, here and in the other variants.
         output: String,
         source: io::Error,
     },
+    /// Also a pipe whose reader is gone: see [`WriteError::is_broken_pipe`].
     #[error("{output} cannot be written ({source}): make room there or choose another place")]
     Write { output: String, source: io::Error },
+    /// The file declares interfaces at its start, for one or two link types.
     #[error("{output} holds {expected} frames and cannot take one of {link}: write each link type to its own file")]
     LinkType {
         output: String,
@@ -52,6 +56,7 @@ pub enum WriteError {
         /// The frame's link type.
         link: LinkType,
     },
+    /// Longer than the `snaplen` that the file declares, or than readers accept.
     #[error("{output} cannot take a frame of {bytes} bytes: capture with a snap length, as in `-s 262144`")]
     TooLong {
         output: String,
@@ -61,7 +66,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Returns whether the reader of a pipe went away, which is no error for a command-line tool.
+    /// Returns whether the reader of a pipe went away, which is not an error for a command-line tool.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -74,11 +79,13 @@ pub struct WriterOptions {
     pub link: LinkType,
     /// Link type and name of a second interface, if any.
     pub beside: Option<(LinkType, String)>,
+    /// Free text (`opt_comment`).
     pub comment: String,
     /// As in `eth0`.
     pub interface: String,
     /// Longest captured frame, in bytes; 0 for no limit.
     pub snaplen: u32,
+    /// The expression, as in `man pcap-filter`.
     pub filter: String,
     /// The program and its version.
     pub application: String,
@@ -99,6 +106,7 @@ impl WriterOptions {
     }
 }
 
+/// Writes frames as a pcapng file with one section.
 pub struct PcapngWriter<W: Write> {
     output: String,
     writer: BufWriter<W>,
@@ -173,6 +181,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
+    /// Returns the number of frames written so far.
     pub fn frames(&self) -> u64 {
         self.frames
     }
@@ -241,7 +250,7 @@ fn interface_description(options: &WriterOptions) -> Vec<u8> {
     text(&mut body, IF_NAME, &options.interface);
     option(&mut body, IF_TSRESOL, &[9]);
     if !options.filter.is_empty() {
-        // The first byte says that a filter string follows, not bytecode.
+        // The first byte means that a filter string follows, not bytecode.
         option(&mut body, IF_FILTER, &[&[0], clipped(&options.filter)].concat());
     }
     block(INTERFACE_DESCRIPTION, body)

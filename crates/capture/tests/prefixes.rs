@@ -64,7 +64,7 @@ fn check(file: &[u8], whole: &[Owned], plain: bool) {
 }
 
 #[test]
-fn of_pcap() {
+fn pcap_files() {
     for order in BOTH {
         for magic in [MICRO, NANO] {
             let file = pcap(order, magic);
@@ -74,7 +74,7 @@ fn of_pcap() {
 }
 
 #[test]
-fn of_pcapng() {
+fn pcapng_files() {
     for order in BOTH {
         let file = pcapng(order);
         assert_eq!(frames(&file).len(), 4);
@@ -83,7 +83,7 @@ fn of_pcapng() {
 }
 
 #[test]
-fn of_compressed_files() {
+fn compressed_files() {
     let file = pcapng(Order::Little);
     let whole = frames(&file);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -5,18 +5,23 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// With the system's message.
     #[error("the processes cannot be listed ({0}): is /proc mounted?")]
     Proc(String),
-    #[error("there is no running container {name}: {}", found_in_words(found, unreadable))]
+    /// No name, pod or id matches.
+    #[error("no running container matches {name}: {}", found_in_words(found, unreadable))]
     Unknown {
+        /// As the user named it.
         name: String,
         /// Running containers, in words.
         found: Vec<String>,
         /// Engine folders that this user may not read.
         unreadable: Vec<PathBuf>,
     },
+    /// Several names, pods or ids match.
     #[error("{name} is more than one container: name one of {meant}, or give its id")]
     Ambiguous {
+        /// As the user named it.
         name: String,
         /// The matches, in words.
         meant: String,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_container_in_a_container_the_inner_one_comes_last() {
+    fn nested_containers_end_with_the_inner_one() {
         let path = format!("/docker/{ID}/docker/{INNER}");
         let process = process(7, &[&path]);
         assert_eq!(process.container_ids().iter().map(|id| id.id).collect::<Vec<_>>(), [ID, INNER]);

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 /// Characters shown of a container's id, as engines do.
 const SHOWN: usize = 12;
 
+/// A container with at least one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningContainer {
     /// The full id, from the engine's files or control groups.
@@ -31,6 +32,7 @@ pub struct RunningContainer {
     pub name: String,
     /// `docker`, `podman`, `containerd`, `cri-o`, `runc` or `crun`; `None` if only the control group is known.
     pub engine: Option<&'static str>,
+    /// `None` outside of Kubernetes.
     pub pod: Option<Pod>,
     /// It only holds a pod's network namespace.
     pub is_sandbox: bool,
@@ -44,10 +46,12 @@ pub struct RunningContainer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
+    /// Kubernetes namespace, in which the name is unique.
     pub namespace: String,
 }
 
 impl RunningContainer {
+    /// Returns the first 12 characters of the id.
     pub fn short_id(&self) -> &str {
         engines::short(&self.id)
     }
@@ -104,7 +108,7 @@ impl HostContainers {
     /// # Errors
     ///
     /// [`Error::Proc`] if processes cannot be listed. Unreadable engine files only cost names.
-    pub fn of(host: &HostPaths) -> Result<Self, Error> {
+    pub fn read(host: &HostPaths) -> Result<Self, Error> {
         let processes = groups::processes(host).map_err(|error| Error::Proc(error.to_string()))?;
         let (entries, unreadable) = engines::entries(host);
         let mut all = join(&entries, &processes);
@@ -121,13 +125,13 @@ impl HostContainers {
     }
 
     /// Returns the container of a process, if any.
-    pub fn of_process(&self, pid: u32) -> Option<&RunningContainer> {
+    pub fn by_process(&self, pid: u32) -> Option<&RunningContainer> {
         self.all.iter().find(|container| container.pids.contains(&pid))
     }
 
     /// Returns the only container in this network namespace; `None` for the host's namespace, and for shared ones
     /// such as a pod's.
-    pub fn of_network_namespace(&self, number: u64) -> Option<&RunningContainer> {
+    pub fn by_network_namespace(&self, number: u64) -> Option<&RunningContainer> {
         let mut inside = self.all.iter().filter(|it| !it.is_sandbox && it.network_namespace == Some(number));
         inside.next().filter(|_| inside.next().is_none() && self.own_namespace != Some(number))
     }

@@ -43,7 +43,7 @@ impl Lab {
     }
 
     fn containers(&self) -> HostContainers {
-        HostContainers::of(&HostPaths::at(self.0.path().join("proc"), self.0.path())).unwrap()
+        HostContainers::read(&HostPaths::at(self.0.path().join("proc"), self.0.path())).unwrap()
     }
 
     /// Returns names, engines and processes.
@@ -65,8 +65,8 @@ fn docker_with_the_driver_of_groups_of_version_1_and_another_root() {
     lab.process(26_500, 1, "/system.slice/docker.service");
     assert_eq!(lab.found(), [("dcache".into(), Some("docker"), vec![26_549, 26_560])]);
     let containers = lab.containers();
-    assert_eq!(containers.of_process(26_560).unwrap().in_words(), "dcache (docker 40a021d090fa)");
-    assert_eq!(containers.of_process(26_500), None);
+    assert_eq!(containers.by_process(26_560).unwrap().in_words(), "dcache (docker 40a021d090fa)");
+    assert_eq!(containers.by_process(26_500), None);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_pod_of_containerd_with_its_sandbox() {
     for name in ["redis", "basket-0", "shop/basket-0", "basket-0/redis", "shop/basket-0/redis", "4203", TWO] {
         assert_eq!(containers.find(name).unwrap().pids.first(), Some(&51), "{name}");
     }
-    assert!(containers.find("4").unwrap_err().to_string().contains("basket-0"), "the sandbox begins so, too");
+    assert!(containers.find("4").unwrap_err().to_string().contains("basket-0"), "the sandbox's id has the same start");
     task(
         THREE,
         &format!(
@@ -193,7 +193,7 @@ fn a_container_that_no_file_tells_of_goes_by_its_number() {
     lab.process(51, 1, &format!("/system.slice/docker-{ONE}.scope"));
     assert_eq!(lab.found(), [("40a021d090fa".into(), Some("docker"), vec![51])]);
     let unknown = lab.containers().find("cache").unwrap_err().to_string();
-    assert_eq!(unknown, "there is no running container cache: found 40a021d090fa (docker 40a021d090fa)");
+    assert_eq!(unknown, "no running container matches cache: found 40a021d090fa (docker 40a021d090fa)");
     assert_eq!(lab.containers().find("40a021d090fa").unwrap().id, ONE);
 }
 
@@ -207,5 +207,5 @@ fn files_that_are_damaged_are_passed_over() {
     lab.process(51, 1, &format!("/docker/{ONE}"));
     assert_eq!(lab.found(), [("40a021d090fa".into(), None, vec![51])]);
     assert!(!Path::new("/nowhere").exists());
-    assert!(matches!(HostContainers::of(&HostPaths::at("/nowhere", "/nowhere")), Err(Error::Proc(_))));
+    assert!(matches!(HostContainers::read(&HostPaths::at("/nowhere", "/nowhere")), Err(Error::Proc(_))));
 }

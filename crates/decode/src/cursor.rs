@@ -37,11 +37,13 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         self.out
     }
 
+    /// Returns how many bytes of the message are left to post.
     #[inline]
     pub fn remaining(&self) -> u64 {
         self.len - self.pos
     }
 
+    /// Returns how many bytes of the message were posted.
     #[inline]
     pub fn position(&self) -> u64 {
         self.pos
@@ -122,26 +124,31 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         Ok(*taken)
     }
 
+    /// Posts a byte and returns its value.
     #[inline(always)]
     pub fn u8(&mut self, account: Account, field: &'static str) -> FieldRead<u8> {
         self.array(account, field).map(|[byte]| byte)
     }
 
+    /// Posts a big-endian integer and returns its value.
     #[inline(always)]
     pub fn u16_be(&mut self, account: Account, field: &'static str) -> FieldRead<u16> {
         self.array(account, field).map(u16::from_be_bytes)
     }
 
+    /// Posts a big-endian integer and returns its value.
     #[inline(always)]
     pub fn u32_be(&mut self, account: Account, field: &'static str) -> FieldRead<u32> {
         self.array(account, field).map(u32::from_be_bytes)
     }
 
+    /// Posts a big-endian integer and returns its value.
     #[inline(always)]
     pub fn i32_be(&mut self, account: Account, field: &'static str) -> FieldRead<i32> {
         self.array(account, field).map(i32::from_be_bytes)
     }
 
+    /// Posts a little-endian integer and returns its value.
     #[inline(always)]
     pub fn u32_le(&mut self, account: Account, field: &'static str) -> FieldRead<u32> {
         self.array(account, field).map(u32::from_le_bytes)
@@ -155,6 +162,7 @@ impl<'a, 'o, 'r, R: Reader> Cursor<'a, 'o, 'r, R> {
         Ok(here.get(..len).unwrap_or_default())
     }
 
+    /// Posts all bytes that are left as one field.
     pub fn rest(&mut self, account: Account, field: &'static str) {
         let left = self.remaining();
         self.pos = self.len;

@@ -14,7 +14,7 @@ const UNDECODED: &str = "(undecoded)";
 
 /// Feeds a connection's bytes to its decoder and keeps only the tail of an incomplete message.
 ///
-/// It knows no layer between TCP and the protocol: a direction that turns to TLS is given up.
+/// It handles no layer between TCP and the protocol: a direction that turns to TLS is given up.
 #[derive(Debug)]
 pub struct DecoderEngine<D> {
     decoder: D,
@@ -107,6 +107,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         Self { decoder, streams: &mut streams.0 }
     }
 
+    /// Decodes the next captured bytes of a direction.
     #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
         self.with_out(side, reader, |driver, out| driver.take(side, bytes, out));
@@ -147,6 +148,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         }
     }
 
+    /// Handles the next `n` bytes of a direction, which were not captured.
     pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
         self.with_out(side, reader, |driver, out| driver.take_opaque(side, n, out));
     }
@@ -273,12 +275,12 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         let stream = &mut self.streams[side as usize];
         match stream.state {
             StreamSync::Dead if posted == 0 => stream.strand(UNDECODED, input.available(), out),
-            // No message begins here after all.
+            // No message starts here after all.
             StreamSync::Searching if posted == 0 && stream.tried => {
                 stream.tried = false;
                 stream.strand(UNDECODED, 1, out)
             }
-            // The previous message does not continue here; another may begin.
+            // The previous message does not continue here; another may start.
             StreamSync::Searching => {
                 stream.tried = true;
                 if posted == 0 { self.search(side, input, out) } else { posted }
@@ -388,7 +390,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
                     return (0, false);
                 }
                 MessageBoundary::More | MessageBoundary::No => {
-                    // Nothing of a message that began before is lost, but a turn after it is.
+                    // Nothing of a message that started before is lost, but a turn after it is.
                     let is_first = stream.stretch.is_none();
                     out.note(if is_first { Note::MidMessage } else { Note::LostBoundary });
                     self.decoder.lost(side, out);
@@ -396,7 +398,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
                 }
             }
             if at > 0 && input.opaque == 0 {
-                // The previous turn was too short to decide; another begins after it.
+                // The previous turn was too short to decide; another starts after it.
                 self.streams[side as usize].turn = Some(0);
                 return (at, false);
             }

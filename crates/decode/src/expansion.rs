@@ -22,6 +22,7 @@ impl Expansion {
         is_allowed
     }
 
+    /// Returns how many bodies were refused because the budget was spent.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ pub enum ApparentProtocol {
     /// A protocol that is decoded.
     Ours(Protocol),
     Http2,
-    /// TLS whose start was not captured, or that began mid-connection.
+    /// TLS whose start was not captured, or that started mid-connection.
     Tls,
     Kafka,
     /// `MySQL`'s X Protocol, which has its own port.

@@ -120,7 +120,7 @@ pub enum Step {
     /// Nothing was posted: the message at this position has exactly this many bytes, more than are available.
     ///
     /// The decoder is called again once they are available, so a long message in small pieces is inspected once. Missing
-    /// bytes count too: after a gap the message is decoded with an opaque end, and the next one begins where it should.
+    /// bytes count too: after a gap the message is decoded with an opaque end, and the next one starts where it should.
     /// Return this as soon as the length is known.
     Need(u64),
     /// Nothing was posted: more bytes are needed, but their number is unknown (a cut header, a line without its end).
@@ -143,7 +143,7 @@ pub type DecodeStep<T = Step> = Result<T, Malformed>;
 /// The step that ends a run of elements; `None` if the next one can be decoded.
 pub type MaybeStep = DecodeStep<Option<Step>>;
 
-/// Whether a message begins at a position.
+/// Whether a message starts at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageBoundary {
     Yes,
@@ -177,8 +177,8 @@ impl From<Option<bool>> for MessageBoundary {
 ///
 /// | call | when | what it does |
 /// |---|---|---|
-/// | [`Out::open`] | a request begins | numbers the operation; nothing is charged to it yet |
-/// | [`Out::charge`] | a message begins, in either direction | the postings of this direction go to that operation, also in later steps |
+/// | [`Out::open`] | a request starts | numbers the operation; nothing is charged to it yet |
+/// | [`Out::charge`] | a message starts, in either direction | the postings of this direction go to that operation, also in later steps |
 /// | [`Out::post`], or a [`Cursor`] | for each field | the next bytes go to an account, under a readable name |
 /// | [`Out::label`] | the request is known | sets class, name and way of sending; the last label counts, and without one the operation is `unmatched` |
 /// | [`Out::release`] | a message is complete | what follows in this direction belongs to no operation until the next charge |
@@ -209,7 +209,7 @@ impl From<Option<bool>> for MessageBoundary {
 ///     let mut cursor = Cursor::new(input, total, out);
 ///     let length = cursor.skip(1, Account::Framing, "length");
 ///     let text = length.and_then(|()| cursor.text(total - 1, account, "text")).unwrap_or_default();
-///     cursor.finish(); // Posts the rest to `unknown`, so that the next message begins where it should.
+///     cursor.finish(); // Posts the rest to `unknown`, so that the next message starts where it should.
 ///     text
 /// }
 ///
@@ -279,13 +279,13 @@ pub trait Decoder {
     /// Returns [`Malformed`] if no message can start here. Bytes posted before remain posted.
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep;
 
-    /// Returns whether `bytes` provably begin a message of this direction. Called at the start of a connection without a
+    /// Returns whether `bytes` provably start a message of this direction. Called at the start of a connection without a
     /// captured handshake, and at every byte after a loss, unless [`Decoder::resumes_at_turns`] is set.
     fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary;
 
     /// Returns whether boundaries are only trusted at the start of a turn: at the first byte after bytes of the other side,
     /// or after lost bytes. For protocols whose messages can be almost any bytes. Other positions go to `unknown`.
-    /// If a turn begins with anything else, [`Decoder::lost`] is called.
+    /// If a turn starts with anything else, [`Decoder::lost`] is called.
     fn resumes_at_turns(&self) -> bool {
         false
     }

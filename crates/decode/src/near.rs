@@ -1,6 +1,6 @@
 //! Finds a byte that is close: names and header lines are short.
 
-/// Words searched before the vector search begins.
+/// Words searched before the vector search starts.
 const NEAR: usize = 3;
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 const TOPS: u64 = u64::from_le_bytes([0x80; 8]);

@@ -105,7 +105,7 @@ pub enum Free {
 pub trait Reader {
     fn open(&mut self) -> OpId;
 
-    /// Opens an operation that began before others that are already open.
+    /// Opens an operation that started before others that are already open.
     fn open_earlier(&mut self) -> OpId {
         self.open()
     }
@@ -218,6 +218,7 @@ impl<'r, R: Reader> Out<'r, R> {
         Self { reader, side, current, posted: 0, depth: 0, is_read }
     }
 
+    /// Returns the direction whose bytes are posted.
     #[inline]
     pub fn side(&self) -> Side {
         self.side
@@ -246,12 +247,13 @@ impl<'r, R: Reader> Out<'r, R> {
     }
 
     /// Runs `post` with an output for `side` that is not counted here and charges no operation yet.
-    pub fn of_side<T>(&mut self, side: Side, post: impl FnOnce(&mut Out<'_, R>) -> T) -> T {
+    pub fn on_side<T>(&mut self, side: Side, post: impl FnOnce(&mut Out<'_, R>) -> T) -> T {
         let result = post(&mut Out::new(self.reader, side, None));
         self.reader.turn(self.side);
         result
     }
 
+    /// Returns how many groups are open.
     pub fn depth(&self) -> u32 {
         self.depth
     }
@@ -261,7 +263,7 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.open()
     }
 
-    /// Opens an operation that began before others that are already open, but was recognized only now.
+    /// Opens an operation that started before others that are already open, but was recognized only now.
     pub fn open_earlier(&mut self) -> OpId {
         self.reader.open_earlier()
     }
@@ -377,6 +379,7 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.wants_free()
     }
 
+    /// Opens a group: the fields up to its end belong to it.
     pub fn enter(&mut self, group: &'static str) {
         self.depth += 1;
         self.reader.enter(self.side, group);
@@ -430,11 +433,13 @@ impl<'r, R: Reader> Out<'r, R> {
         }
     }
 
+    /// Returns whether statements are kept separate. If not, labels need none.
     #[inline]
     pub fn wants_statements(&self) -> bool {
         self.reader.wants_statements()
     }
 
+    /// Closes an operation: its outcome is final, and nothing more may be posted to it.
     pub fn close(&mut self, op: OpId, outcome: Outcome) {
         if self.current == Some(op) {
             self.current = None;
@@ -442,10 +447,12 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.close(op, outcome);
     }
 
+    /// Reports the name of the software at the sending end of `side`.
     pub fn software(&mut self, side: Side, name: &str) {
         self.reader.software(side, name);
     }
 
+    /// Reports the version of the software at the sending end of `side`.
     pub fn software_version(&mut self, side: Side, version: &str) {
         self.reader.software_version(side, version);
     }
@@ -454,6 +461,7 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.decrypted(self.side, ahead, bytes);
     }
 
+    /// Reports a limit of the result on this connection.
     pub fn note(&mut self, note: Note) {
         self.reader.note(note);
     }

@@ -44,7 +44,7 @@ pub struct OperationShares {
 
 impl OperationShares {
     /// Divides `amount` in proportion to `weights`, ties to the earliest. All zeros if the weights are.
-    pub fn of(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
+    pub fn divide(&mut self, amount: u64, weights: impl Iterator<Item = u64>) -> &mut [u64] {
         self.split.all(amount, weights, &mut self.given);
         &mut self.given
     }
@@ -52,7 +52,7 @@ impl OperationShares {
     /// Posts `wire` compressed bytes of the operation being charged in proportion to `amounts`, the decompressed accounts,
     /// by largest remainder, in stack order.
     ///
-    /// The compressed form of nothing says as much as a length of 0: it goes to `framing`. Bytes that could not be
+    /// The compressed form of nothing carries no more than a length of 0: it goes to `framing`. Bytes that could not be
     /// decompressed go to `unknown` instead.
     pub fn post<R: Reader>(&mut self, amounts: &Amounts, wire: u64, field: &'static str, out: &mut Out<'_, R>) {
         let mut parts = self.take_parts();
@@ -81,7 +81,7 @@ impl OperationShares {
         if parts.iter().all(|(_, amounts)| *amounts == Amounts::ZERO) {
             out.post(Account::Framing, field, wire);
         }
-        let given = self.of(wire, parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount)));
+        let given = self.divide(wire, parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount)));
         for ((op, _), given) in parts.iter().zip(given.chunks(Account::COUNT)) {
             out.charge(*op);
             for (account, &share) in Account::ALL.into_iter().zip(given) {

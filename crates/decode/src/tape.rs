@@ -204,7 +204,7 @@ impl TapePlayer<'_> {
         let mut parts = shares.take_parts();
         self.postings(len, |by, account, _, len| match parts.last_mut() {
             Some((op, amounts)) if *op == by => amounts[account] += len,
-            _ => parts.push((by, Amounts::of(account, len))),
+            _ => parts.push((by, Amounts::new(account, len))),
         });
         shares.post_parts(parts, wire, "compressed", out);
     }

@@ -17,6 +17,7 @@ pub struct Versioned<T> {
 }
 
 impl<T> Versioned<T> {
+    /// Returns the value in version 0.
     pub fn new(value: T) -> Self {
         Self { value, version: 0 }
     }

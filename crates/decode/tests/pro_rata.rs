@@ -18,7 +18,7 @@ fn posted(amounts: &Amounts, wire: u64) -> Amounts {
 
 #[test]
 fn remainders_go_to_the_largest_then_to_the_earliest() {
-    let mut amounts = Amounts::of(Account::Framing, 1);
+    let mut amounts = Amounts::new(Account::Framing, 1);
     amounts[Account::Schema] = 1;
     amounts[Account::Data] = 2;
     let given = posted(&amounts, 3);
@@ -27,7 +27,7 @@ fn remainders_go_to_the_largest_then_to_the_earliest() {
 
 #[test]
 fn what_nothing_is_compressed_to_is_framing() {
-    assert_eq!(posted(&Amounts::ZERO, 9), Amounts::of(Account::Framing, 9));
+    assert_eq!(posted(&Amounts::ZERO, 9), Amounts::new(Account::Framing, 9));
 }
 
 proptest! {

@@ -5,7 +5,6 @@ mod join;
 mod parking;
 
 use crate::bounds::Holdings;
-use crate::dissector::{FrameContent, SegmentFate};
 use crate::early::EarlyCalls;
 use crate::flow::{ConnectionFlow, FinishedFlow, SharedTurns};
 use crate::limits;
@@ -23,7 +22,28 @@ use overhead_protocols::SharedContext;
 use parking::Parking;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
+
+/// What a frame holds for a connection.
+#[derive(Clone, Copy, Debug)]
+pub enum FrameContent<'a> {
+    Segment(&'a Segment<'a>),
+    /// A fragmented segment, at its last fragment.
+    Reassembled(&'a Segment<'a>),
+    /// A copy of a segment that had this source and destination.
+    Translated(&'a Segment<'a>, [SocketAddr; 2]),
+    Call(&'a CallPacket<'a>),
+}
+
+/// What became of a frame's segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentFate {
+    Posted,
+    /// Nothing yet: it may be a copy at the same place.
+    Repeats,
+    Copied,
+}
 
 /// Takes segments in, and hands closed operations to a [`Tally`].
 #[derive(Debug)]
@@ -157,7 +177,7 @@ impl<T: Tally> Connections<T> {
         at: CaptureMoment,
         may_repeat: impl FnOnce(&Segment<'_>) -> bool,
     ) -> SegmentFate {
-        let key = ConnectionKey::of(segment.source, segment.destination);
+        let key = ConnectionKey::new(segment.source, segment.destination);
         self.take(key, segment.bare(), || segment, at, may_repeat)
     }
 
@@ -169,13 +189,13 @@ impl<T: Tally> Connections<T> {
         at: CaptureMoment,
         may_repeat: impl FnOnce(&Segment<'_>) -> bool,
     ) -> SegmentFate {
-        self.take(ConnectionKey::of_words(plain.ends()), plain.bare(), || segment_of(*plain), at, may_repeat)
+        self.take(ConnectionKey::from_words(plain.ends()), plain.bare(), || segment_of(*plain), at, may_repeat)
     }
 
     /// Returns whether a segment has nothing new for its connection.
     pub fn repeats(&self, segment: &Segment<'_>) -> bool {
         let segment = self.translations.original(segment);
-        let (key, _) = ConnectionKey::of(segment.source, segment.destination);
+        let (key, _) = ConnectionKey::new(segment.source, segment.destination);
         self.flows.get(&key).is_some_and(|entry| entry.flow.repeats(&segment))
     }
 
@@ -183,20 +203,20 @@ impl<T: Tally> Connections<T> {
     pub fn call(&mut self, call: &CallPacket<'_>, at: CaptureMoment) {
         let early = self.early.get_or_insert_default();
         if let CallPacket::Part(part) = call {
-            let (key, _) = ConnectionKey::of(part.sender, part.receiver);
+            let (key, _) = ConnectionKey::new(part.sender, part.receiver);
             early.add(key, part, at.clock_ns);
-            self.offer(key);
+            self.deliver_early(key);
         }
     }
 
     /// Gives a connection as many of its waiting calls as it can take.
     #[cold]
-    fn offer(&mut self, key: ConnectionKey) {
+    fn deliver_early(&mut self, key: ConnectionKey) {
         let Self { early: Some(early), flows, tally, .. } = self else { return };
         let Some(entry) = flows.get_mut(&key) else { return };
         entry.announce(tally);
         let mut taken = 0;
-        early.offer(&key, |part| {
+        early.deliver(&key, |part| {
             let is_taken = entry.flow.call(part, tally);
             taken += if is_taken { part.len } else { 0 };
             is_taken
@@ -244,7 +264,7 @@ impl<T: Tally> Connections<T> {
             self.first(&segment(), key, at);
         }
         if self.early.as_ref().is_some_and(|early| early.has(&key)) {
-            self.offer(key);
+            self.deliver_early(key);
         }
         if self.tally.statements() > limits::STATEMENTS {
             self.shed_statements();

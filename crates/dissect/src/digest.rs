@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(bytes: &[u8]) -> u64 {
+    fn digest(bytes: &[u8]) -> u64 {
         let mut digest = Digest::new(0);
         digest.bytes(bytes);
         digest.value()
@@ -70,10 +70,10 @@ mod tests {
         fn any_change_shows(bytes in prop::collection::vec(any::<u8>(), 0..80), at in any::<prop::sample::Index>(), with in 1u8..) {
             let mut longer = bytes.clone();
             longer.push(0);
-            prop_assert_ne!(of(&longer), of(&bytes));
+            prop_assert_ne!(digest(&longer), digest(&bytes));
             let mut changed = longer.clone();
             *at.get_mut(&mut changed) ^= with;
-            prop_assert_ne!(of(&changed), of(&longer));
+            prop_assert_ne!(digest(&changed), digest(&longer));
         }
     }
 }

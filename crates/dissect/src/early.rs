@@ -52,7 +52,7 @@ impl<K: Copy + Eq + Hash> EarlyCalls<K> {
     }
 
     /// Hands a connection's parts to `take`, in order, until it rejects one.
-    pub fn offer(&mut self, key: &K, mut take: impl FnMut(&EarlyPart) -> bool) {
+    pub fn deliver(&mut self, key: &K, mut take: impl FnMut(&EarlyPart) -> bool) {
         let Some(parts) = self.parts.get_mut(key) else { return };
         while let Some(part) = parts.pop_front_if(|part| take(part)) {
             self.held -= part.bytes.len();

@@ -25,7 +25,7 @@ impl<D: Decoder> ConnectionEngine<D> {
         self.0.decoder_mut().expect_calls();
     }
 
-    /// Returns the end of the last bytes that may begin an operation and still await their content from a TLS library call.
+    /// Returns the end of the last bytes that may start an operation and still await their content from a TLS library call.
     pub(crate) fn awaited(&self) -> Option<(Side, u64)> {
         self.0.decoder().awaited()
     }

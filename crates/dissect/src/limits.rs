@@ -23,7 +23,7 @@ pub const UNWEIGHED: u32 = 512;
 /// In a SYN flood or port scan, the oldest half-open ones are given up first.
 pub const BARE: usize = 1 << 15;
 
-/// Connections on unselected ports remembered to distinguish successors from predecessors. Forgetting one changes no figure.
+/// Connections on unselected ports remembered to distinguish successors from predecessors. Forgetting one changes no result.
 pub const UNSELECTED: usize = 1 << 16;
 
 /// Payload frames in one direction, with none of any kind in the other, that show a one-way capture. A sender stops after ten without
@@ -44,7 +44,7 @@ pub const STATEMENTS: usize = 4_096;
 /// Fragments of one IP packet: 64 KiB at the minimum IPv4 host MTU (RFC 791: 576 bytes) takes 119.
 pub const FRAGMENTS: usize = 256;
 
-/// IP packets that may begin before an older incomplete one is given up.
+/// IP packets that may start before an older incomplete one is given up.
 pub const FRAGMENT_SETS: usize = 1 << 10;
 
 /// Bytes held of incomplete IP packets: Linux's limit (`ipfrag_high_thresh`).
@@ -68,7 +68,7 @@ pub const TRIAL_NS: u64 = 1_000_000_000;
 /// Most taps that are known to repeat frames.
 pub const TAPS: usize = 64;
 
-/// Frames after a trial that found nothing before another may begin; twice as many after the next.
+/// Frames after a trial that found nothing before another may start; twice as many after the next.
 pub const TRIAL_PAUSE: u64 = 1024;
 
 /// Sides of translated connections that are remembered, and servers that are named.
@@ -121,7 +121,7 @@ pub const RECENT: usize = 8;
 /// Payload frames without a protocol verdict after which a connection goes to `other`.
 pub const SNIFF_FRAMES: u64 = 64;
 
-/// Turns of both sides that must begin as a protocol's messages do, before a connection joined midway is taken to be of it.
+/// Turns of both sides that must start as a protocol's messages do, before a connection joined midway is taken to be of it.
 pub const SNIFF_TURNS: usize = 3;
 
 /// How long a closed connection waits for stragglers: the maximum segment lifetime used in practice (RFC 9293 section 3.4.2 says two

@@ -73,7 +73,7 @@ impl LinkModel {
             for (number, piece) in pieces.iter_mut().enumerate() {
                 let bytes = match number {
                     // Its frames are already counted.
-                    0 => of_captured(segment),
+                    0 => ethernet_bytes(segment),
                     _ => modelled.physical(u64::from(piece.wire_len)),
                 };
                 let added = bytes as u32;
@@ -106,7 +106,7 @@ impl LinkModel {
 
 /// Returns the bytes that Ethernet adds to a captured segment's frames. The padding of single fragments is unknown, and counts with
 /// frames without a segment.
-fn of_captured(segment: &Segment<'_>) -> u64 {
+fn ethernet_bytes(segment: &Segment<'_>) -> u64 {
     let padding = if segment.frames == 1 { SHORTEST.saturating_sub(u64::from(segment.wire_len)) } else { 0 };
     u64::from(segment.frames) * (PREAMBLE + CHECK_SEQUENCE + GAP) + padding
 }

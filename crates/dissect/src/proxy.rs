@@ -21,7 +21,7 @@ pub enum ProxyHeader {
 
 impl ProxyHeader {
     /// Classifies the first bytes of a connection.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn detect(bytes: &[u8]) -> Self {
         let begins = |start: &[u8]| start.starts_with(bytes) || bytes.starts_with(start);
         match bytes.first() {
             None => Self::Begun,
@@ -44,7 +44,7 @@ impl ProxyHeader {
 
     /// Returns the bytes after the header, out of the connection's first bytes.
     pub fn behind(bytes: &[u8]) -> &[u8] {
-        match Self::of(bytes) {
+        match Self::detect(bytes) {
             Self::None => bytes,
             Self::Begun => &[],
             Self::Len(len) => bytes.get(len..).unwrap_or_default(),
@@ -61,11 +61,11 @@ mod tests {
     #[test]
     fn a_line_and_a_binary_header_are_told_from_what_protocols_begin_with() {
         let binary = [&SIGNATURE[..], &[0x21, 0x11, 0, 12], &[1; 12], b"\x0a\0\0\0"].concat();
-        assert_eq!(ProxyHeader::of(TEXT), ProxyHeader::Len(47));
+        assert_eq!(ProxyHeader::detect(TEXT), ProxyHeader::Len(47));
         assert_eq!(ProxyHeader::behind(TEXT), b"GET / HTTP/1.1\r\n");
-        assert_eq!(ProxyHeader::of(&binary), ProxyHeader::Len(28));
+        assert_eq!(ProxyHeader::detect(&binary), ProxyHeader::Len(28));
         assert_eq!(ProxyHeader::behind(&binary), b"\x0a\0\0\0");
-        assert_eq!(ProxyHeader::of(b"PROXY UNKNOWN\r\n"), ProxyHeader::Len(15));
+        assert_eq!(ProxyHeader::detect(b"PROXY UNKNOWN\r\n"), ProxyHeader::Len(15));
         for other in [
             &b"PING\r\n"[..],
             b"PROPFIND / HTTP/1.1\r\n",
@@ -74,15 +74,16 @@ mod tests {
             b"*1\r\n",
             b"\0",
         ] {
-            assert_eq!(ProxyHeader::of(other), ProxyHeader::None, "{other:?}");
+            assert_eq!(ProxyHeader::detect(other), ProxyHeader::None, "{other:?}");
         }
         for bytes in [TEXT, &binary] {
-            let ProxyHeader::Len(len) = ProxyHeader::of(bytes) else { panic!("{bytes:?}") };
+            let ProxyHeader::Len(len) = ProxyHeader::detect(bytes) else { panic!("{bytes:?}") };
             // Version 2 states its length in advance.
             let told = if bytes == TEXT { len } else { FIXED };
-            (0..told)
-                .for_each(|cut| assert_eq!(ProxyHeader::of(&bytes[..cut]), ProxyHeader::Begun, "{cut} of {bytes:?}"));
+            (0..told).for_each(|cut| {
+                assert_eq!(ProxyHeader::detect(&bytes[..cut]), ProxyHeader::Begun, "{cut} of {bytes:?}")
+            });
         }
-        assert_eq!(ProxyHeader::of(&[b"PROXY TCP4 ", &[b'1'; 100][..]].concat()), ProxyHeader::None);
+        assert_eq!(ProxyHeader::detect(&[b"PROXY TCP4 ", &[b'1'; 100][..]].concat()), ProxyHeader::None);
     }
 }

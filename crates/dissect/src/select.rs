@@ -2,7 +2,7 @@
 
 use crate::packet::Segment;
 use overhead_model::{Protocol, Transport};
-use overhead_protocols::{GivenStatements, speaks_udp, takes_resp};
+use overhead_protocols::{GivenStatements, facts};
 
 /// The user's choice of connections, and what is known of them. The default detects every connection, by port and then by content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,10 +49,10 @@ impl Selection {
     /// Returns the server ports whose datagrams may belong to a protocol that is decoded only over TCP.
     pub(crate) fn datagrams(&self) -> Vec<u16> {
         if self.ports.is_empty() {
-            let spoken = Protocol::ALL.into_iter().filter(|protocol| speaks_udp(*protocol));
+            let spoken = Protocol::ALL.into_iter().filter(|protocol| facts(*protocol).has_udp);
             return spoken.flat_map(Protocol::ports).copied().collect();
         }
-        let is_spoken = |protocols: &[Protocol]| protocols.iter().all(|protocol| speaks_udp(*protocol));
+        let is_spoken = |protocols: &[Protocol]| protocols.iter().all(|protocol| facts(*protocol).has_udp);
         self.ports.iter().filter(|(_, protocols)| is_spoken(protocols)).map(|(port, _)| *port).collect()
     }
 
@@ -73,10 +73,11 @@ impl Selection {
         if self.ports.is_empty() {
             let known = Protocol::ALL.into_iter().find(|protocol| protocol.ports().contains(&port))?;
             // Any protocol may use this port; the bytes decide.
-            return Some(if takes_resp(known) { Protocol::ALL.to_vec() } else { vec![known] });
+            return Some(if facts(known).takes_resp { Protocol::ALL.to_vec() } else { vec![known] });
         }
         let (_, protocols) = self.ports.iter().find(|(of, _)| *of == port)?;
-        let besides = protocols.iter().any(|protocol| takes_resp(*protocol)) && !protocols.contains(&Protocol::Resp);
+        let besides =
+            protocols.iter().any(|protocol| facts(*protocol).takes_resp) && !protocols.contains(&Protocol::Resp);
         Some(protocols.iter().copied().chain(besides.then_some(Protocol::Resp)).collect())
     }
 }

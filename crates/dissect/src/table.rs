@@ -23,14 +23,14 @@ impl PartialEq for ConnectionKey {
 impl ConnectionKey {
     /// Returns the key of two IPv4 ends, each in a word, and whether the first is the lesser.
     #[inline]
-    pub fn of_words([a, b]: [u64; 2]) -> (Self, bool) {
+    pub fn from_words([a, b]: [u64; 2]) -> (Self, bool) {
         (Self([a.min(b), a.max(b), 0, 0, 0]), a <= b)
     }
 
     /// Returns the key of any two ends, and whether the first is the lesser.
-    pub fn of(a: SocketAddr, b: SocketAddr) -> (Self, bool) {
+    pub fn new(a: SocketAddr, b: SocketAddr) -> (Self, bool) {
         if let (SocketAddr::V4(a), SocketAddr::V4(b)) = (a, b) {
-            return Self::of_words([a, b].map(|end| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())));
+            return Self::from_words([a, b].map(|end| u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())));
         }
         let end = |end: SocketAddr| match end {
             SocketAddr::V4(end) => (u128::from(end.ip().to_bits()), end.port()),
@@ -184,7 +184,7 @@ mod tests {
             let address = if family { "::1".parse().unwrap() } else { std::net::Ipv4Addr::LOCALHOST.into() };
             SocketAddr::new(address, port % 4 * NEAR as u16 + port / 4)
         };
-        ConnectionKey::of(end(from), end(to)).0
+        ConnectionKey::new(end(from), end(to)).0
     }
 
     proptest! {
@@ -217,8 +217,8 @@ mod tests {
         for [a, b] in [["10.0.0.1:9", "10.0.0.2:1"], ["10.0.0.1:1", "10.0.0.1:9"], ["[::1]:9", "[::2]:1"]] {
             let (a, b): (SocketAddr, SocketAddr) = (a.parse().unwrap(), b.parse().unwrap());
             assert_eq!(
-                (ConnectionKey::of(a, b), ConnectionKey::of(b, a).1),
-                ((ConnectionKey::of(b, a).0, true), false)
+                (ConnectionKey::new(a, b), ConnectionKey::new(b, a).1),
+                ((ConnectionKey::new(b, a).0, true), false)
             );
         }
     }

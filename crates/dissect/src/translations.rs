@@ -44,14 +44,14 @@ impl Translations {
                 *self.servers.entry(renamed).or_default() += 1;
             }
             if ends != original {
-                self.sides.insert(ConnectionKey::of(client, server).0, TranslatedSide { client, nearer: original });
+                self.sides.insert(ConnectionKey::new(client, server).0, TranslatedSide { client, nearer: original });
             }
         }
     }
 
     /// Forgets how this side is translated: its ports are used again.
     pub fn forget(&mut self, [source, destination]: [SocketAddr; 2]) {
-        self.sides.remove(&ConnectionKey::of(source, destination).0);
+        self.sides.remove(&ConnectionKey::new(source, destination).0);
     }
 
     /// Returns the segment between the ends' own addresses.
@@ -67,7 +67,7 @@ impl Translations {
         }
         for _ in 0..MOST_PASSED {
             let [source, destination] = ends;
-            let Some(side) = self.sides.get(&ConnectionKey::of(source, destination).0) else { break };
+            let Some(side) = self.sides.get(&ConnectionKey::new(source, destination).0) else { break };
             let [client, server] = side.nearer;
             ends = if side.client == source { [client, server] } else { [server, client] };
         }

@@ -45,7 +45,7 @@ fn recorded(session: &str) -> Vec<Captured> {
     frames
 }
 
-fn of_port((_, port, protocol): (&str, u16, Protocol), frames: &[Captured]) -> Book {
+fn port_book((_, port, protocol): (&str, u16, Protocol), frames: &[Captured]) -> Book {
     dissect(frames, &Selection { ports: vec![(port, vec![protocol])], ..Selection::default() })
 }
 
@@ -101,12 +101,12 @@ fn what_a_tap_repeats_counts_once() {
     let (mut variants, mut noted) = (0, 0);
     for session in SESSIONS {
         let frames = recorded(session.0);
-        let once = of_port(session, &frames);
+        let once = port_book(session, &frames);
         for offset_ns in [0, 700, 3_000, 40_000, 2_000_000] {
             for (jitter_ns, lost) in [(0, 0), (900, 0), (offset_ns / 3, 20), (0, 60)] {
                 for (is_routed, vlan) in [(false, None), (true, Some(7))] {
                     let tap = SecondTap { offset_ns, jitter_ns, lost, is_routed, vlan };
-                    let book = of_port(session, &tap.seen(&frames, &mut dice));
+                    let book = port_book(session, &tap.seen(&frames, &mut dice));
                     let is_noted =
                         [Note::UnsteadyTap, Note::BothEnds].iter().any(|note| book.totals.notes.contains_key(note));
                     variants += 1;
@@ -179,8 +179,8 @@ fn both_sides_of_a_translation_are_one_connection() {
             let router = Router { published: (PUBLISHED, published), server: (SERVER, port), masqueraded };
             let all = router.seen(&frames, port);
             for from in [0, 12, 24] {
-                let single = of_port(session, &frames[from / 2..]);
-                let book = of_port(session, &all[from..]);
+                let single = port_book(session, &frames[from / 2..]);
+                let book = port_book(session, &all[from..]);
                 let is_named = |note: &Note| matches!(note, Note::Translated { from, to } if *from == SocketAddr::from((PUBLISHED, published)) && *to == SocketAddr::from((SERVER, port)));
                 assert!(book.totals.notes.keys().any(is_named), "{name} {router:?} {:?}", book.totals.notes);
                 let tcp = |book: &Book| (book.totals.tcp.retransmitted_bytes, book.totals.tcp.connections);
@@ -213,7 +213,7 @@ fn a_port_that_is_used_again_may_lead_to_another_server() {
         let router = Router { published: (PUBLISHED, port), server: (server, port), masqueraded: None };
         router.seen(&later(&frames, turn), port)
     });
-    let (book, once) = (of_port(session, &all.collect::<Vec<_>>()), of_port(session, &frames));
+    let (book, once) = (port_book(session, &all.collect::<Vec<_>>()), port_book(session, &frames));
     assert_eq!(book.totals.tcp.connections, 3 * once.totals.tcp.connections);
     let thrice: Vec<_> = counts(&once).into_iter().map(|(name, count)| (name, 3 * count)).collect();
     assert_eq!(counts(&book), thrice);
@@ -241,12 +241,12 @@ fn the_order_of_two_clocks_is_restored() {
         let (name, port, _) = session;
         let frames = recorded(name);
         for skew_ns in [-400_000_000, -5_000_000, -60_000, 60_000, 5_000_000, 400_000_000] {
-            let book = of_port(session, &by_two_clocks(&frames, port, skew_ns));
+            let book = port_book(session, &by_two_clocks(&frames, port, skew_ns));
             let late = |note| book.totals.notes.get(&note).copied().unwrap_or_default();
             assert!(late(Note::CapturedLate) > 0, "{name} by {skew_ns}: {:?}", book.totals.notes);
             assert_eq!(late(Note::CapturedTooLate), 0, "{name} by {skew_ns}");
             assert!(book.totals.had_two_clocks());
-            assert_eq!(counts(&book), counts(&of_port(session, &frames)), "{name} by {skew_ns}");
+            assert_eq!(counts(&book), counts(&port_book(session, &frames)), "{name} by {skew_ns}");
         }
     }
 }
@@ -257,7 +257,7 @@ fn copies_may_have_earlier_times() {
         let frames = recorded(session.0);
         let before = |frame: &Captured| Captured { time_ns: frame.time_ns - 700, ..frame.clone() };
         let twice: Vec<_> = frames.iter().flat_map(|frame| [frame.clone(), before(frame)]).collect();
-        let (book, once) = (of_port(session, &twice), of_port(session, &frames));
+        let (book, once) = (port_book(session, &twice), port_book(session, &frames));
         assert_eq!(book.totals.duplicate_frames, frames.len() as u64, "{session:?}");
         assert_eq!(figures(&book), figures(&once), "{session:?}");
     }
@@ -282,7 +282,7 @@ fn interfaces_at_both_ends_of_a_path_are_named() {
             both.extend([seen(0, client_ns), seen(1, server_ns + ahead_ns)]);
         }
         both.sort_by_key(|frame| frame.time_ns);
-        let (book, once) = (of_port(*session, &both), of_port(*session, &recorded(session.0)));
+        let (book, once) = (port_book(*session, &both), port_book(*session, &recorded(session.0)));
         assert_eq!(book.totals.duplicate_frames * 2, book.totals.frames, "{session:?} {way_ns} {ahead_ns}");
         assert_eq!(counts(&book), counts(&once), "{session:?} {way_ns} {ahead_ns}");
         assert_eq!(book.totals.notes.contains_key(&Note::BothEnds), is_named, "{session:?} {way_ns} {ahead_ns}");

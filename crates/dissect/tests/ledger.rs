@@ -85,7 +85,7 @@ fn repeats_are_charged_to_what_they_repeat() {
 }
 
 #[test]
-fn of_an_overlap_just_the_repeated_bytes_are_a_retransmission() {
+fn only_repeated_bytes_of_an_overlap_are_a_retransmission() {
     let (head, tail) = GET.split_at(10);
     let overlap = [&head[4..], tail].concat();
     let mut talk = Talk::new().handshake().send(Request, head);

@@ -15,21 +15,21 @@ fn exchange() -> Talk {
     Talk::new().handshake().send(Request, GET).send(Response, VALUE).close()
 }
 
-fn of_redis(frames: &[Captured]) -> Book {
+fn redis_book(frames: &[Captured]) -> Book {
     dissect(frames, &Selection { ports: vec![(6379, vec![Protocol::Resp])], ..Selection::default() })
 }
 
 /// The exchange with each frame's IP packet put into another frame.
 fn around(wrap: impl Fn(&[u8]) -> Vec<u8>) -> Book {
-    of_link(LinkType::ETHERNET, wrap)
+    link_book(LinkType::ETHERNET, wrap)
 }
 
-fn of_link(link: LinkType, wrap: impl Fn(&[u8]) -> Vec<u8>) -> Book {
+fn link_book(link: LinkType, wrap: impl Fn(&[u8]) -> Vec<u8>) -> Book {
     let mut talk = exchange();
     for frame in &mut talk.frames {
         *frame = Captured { link, ..Captured::ethernet(frame.time_ns, wrap(&frame.bytes[14..])) };
     }
-    of_redis(&talk.frames)
+    redis_book(&talk.frames)
 }
 
 /// The one `GET` was decoded, and its request's headers are of these lengths.
@@ -116,16 +116,16 @@ fn frames_of_ppp_have_long_and_short_protocol_fields() {
         (LinkType::PPP_SERIAL, &[0xff, 3, 0, 0x21]),
         (LinkType::PPP_SERIAL, &[0xff, 3, 0x21]),
     ] {
-        let book = of_link(link, |packet| [header, packet].concat());
+        let book = link_book(link, |packet| [header, packet].concat());
         has_headers(&book, [header.len() as u64, 20, 20]);
     }
     let session = |packet: &[u8]| {
         let len = (packet.len() as u16 + 2).to_be_bytes();
         [&[0x11, 0, 0, 7, len[0], len[1], 0x00, 0x21], packet].concat()
     };
-    has_headers(&of_link(LinkType::PPP_ETHER, session), [8, 20, 20]);
+    has_headers(&link_book(LinkType::PPP_ETHER, session), [8, 20, 20]);
     // A control protocol.
-    is_other(&of_link(LinkType::PPP_SERIAL, |packet| [&[0xff, 3, 0xc0, 0x21], packet].concat()));
+    is_other(&link_book(LinkType::PPP_SERIAL, |packet| [&[0xff, 3, 0xc0, 0x21], packet].concat()));
 }
 
 #[test]
@@ -154,13 +154,13 @@ fn mirrored_frames_are_taken_out_of_their_tunnels() {
 #[test]
 fn cooked_frames_can_be_tagged() {
     let sll = |protocol: &[u8], packet: &[u8]| [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0], protocol, packet].concat();
-    has_headers(&of_link(LinkType::LINUX_SLL, |packet| sll(&[8, 0], packet)), [16, 20, 20]);
-    has_headers(&of_link(LinkType::LINUX_SLL, |packet| sll(&[0x81, 0, 0, 100, 8, 0], packet)), [20, 20, 20]);
+    has_headers(&link_book(LinkType::LINUX_SLL, |packet| sll(&[8, 0], packet)), [16, 20, 20]);
+    has_headers(&link_book(LinkType::LINUX_SLL, |packet| sll(&[0x81, 0, 0, 100, 8, 0], packet)), [20, 20, 20]);
     let sll2 = |protocol: &[u8], tag: &[u8], packet: &[u8]| {
         [protocol, &[0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0], tag, packet].concat()
     };
-    has_headers(&of_link(LinkType::LINUX_SLL2, |packet| sll2(&[8, 0], &[], packet)), [20, 20, 20]);
-    let tagged = of_link(LinkType::LINUX_SLL2, |packet| sll2(&[0x81, 0], &[0, 100, 8, 0], packet));
+    has_headers(&link_book(LinkType::LINUX_SLL2, |packet| sll2(&[8, 0], &[], packet)), [20, 20, 20]);
+    let tagged = link_book(LinkType::LINUX_SLL2, |packet| sll2(&[0x81, 0], &[0, 100, 8, 0], packet));
     has_headers(&tagged, [24, 20, 20]);
 }
 
@@ -259,7 +259,7 @@ fn a_jumbogram_is_as_long_as_its_option_says() {
             *frame = Captured::ethernet(frame.time_ns, ethernet(&[0x86, 0xdd], &packet));
         }
         talk.frames.push(frame);
-        of_redis(&talk.frames)
+        redis_book(&talk.frames)
     };
     for (book, ip, link) in [(talk(true, 0), 48, 14), (talk(false, 0), 40, 14), (talk(true, 5), 48, 19)] {
         let amounts = book.row("GET").amounts(Response);
@@ -274,11 +274,11 @@ fn padding_and_trailers_are_link() {
         frame.bytes.extend([0; 6]);
         frame.original_len = frame.bytes.len() as u32;
     }
-    has_headers(&of_redis(&talk.frames), [20, 20, 20]);
+    has_headers(&redis_book(&talk.frames), [20, 20, 20]);
     // A trailer that is on the wire but was not captured.
     let mut talk = exchange();
     talk.frames.iter_mut().for_each(|frame| frame.original_len += 16);
-    let book = of_redis(&talk.frames);
+    let book = redis_book(&talk.frames);
     has_headers(&book, [30, 20, 20]);
     assert_eq!((book.totals.tcp.snapped_bytes, book.totals.truncated_frames), (0, book.totals.frames));
     // Padding within a tunnel is padding all the same.
@@ -297,7 +297,7 @@ fn lengths_that_lie_are_not_believed() {
             let len = len(frame.bytes.len() as u16 - 14).to_be_bytes();
             frame.bytes[16..18].copy_from_slice(&len);
         }
-        of_redis(&talk.frames)
+        redis_book(&talk.frames)
     };
     // Segmentation offload leaves 0; a length beyond the frame is as good as none.
     has_headers(&with_length(|_| 0), [14, 20, 20]);
@@ -311,7 +311,7 @@ fn headers_that_break_off_are_malformed_and_those_that_were_not_captured_are_cou
     let whole = exchange();
     for len in 0..54 {
         let mut talk = whole.clone().snapped(len);
-        let book = of_redis(&talk.frames);
+        let book = redis_book(&talk.frames);
         assert_eq!(book.totals.other, book.totals.wire_bytes, "{len}");
         let counts = |book: &Book| (book.totals.malformed_frames, book.totals.header_snapped_frames);
         assert_eq!(counts(&book), (0, book.totals.frames), "{len}");
@@ -319,11 +319,11 @@ fn headers_that_break_off_are_malformed_and_those_that_were_not_captured_are_cou
         // So many bytes are enough: none is cut off any more.
         assert!((54..=194).contains(&book.totals.header_bytes), "{len}: {}", book.totals.header_bytes);
         talk.frames.iter_mut().for_each(|frame| frame.original_len = frame.bytes.len() as u32);
-        let book = of_redis(&talk.frames);
+        let book = redis_book(&talk.frames);
         assert_eq!(book.totals.other, book.totals.wire_bytes, "{len}");
         assert_eq!(counts(&book), (book.totals.frames, 0), "{len}");
     }
-    has_headers(&of_redis(&whole.snapped(54 + GET.len()).frames), [14, 20, 20]);
+    has_headers(&redis_book(&whole.snapped(54 + GET.len()).frames), [14, 20, 20]);
 }
 
 #[test]
@@ -340,10 +340,10 @@ fn headers_of_every_kind_that_were_not_captured_are_not_malformed() {
             frame.original_len = frame.bytes.len() as u32;
         }
         for len in 0..headers {
-            let totals = of_redis(&talk.clone().snapped(len).frames).totals;
+            let totals = redis_book(&talk.clone().snapped(len).frames).totals;
             assert_eq!((totals.malformed_frames, totals.header_snapped_frames), (0, totals.frames), "{len}");
         }
-        assert_eq!(of_redis(&talk.snapped(headers).frames).totals.header_snapped_frames, 0);
+        assert_eq!(redis_book(&talk.snapped(headers).frames).totals.header_snapped_frames, 0);
     }
 }
 
@@ -351,7 +351,7 @@ fn headers_of_every_kind_that_were_not_captured_are_not_malformed() {
 #[test]
 fn what_ethernet_does_not_carry_in_one_frame_is_counted() {
     let value = [&b"$20000\r\n"[..], &vec![b'x'; 20_000], b"\r\n"].concat();
-    let totals = of_redis(&Talk::new().handshake().send(Request, GET).send(Response, &value).frames).totals;
+    let totals = redis_book(&Talk::new().handshake().send(Request, GET).send(Response, &value).frames).totals;
     let (payload, room) = (value.len() as u64, 1500 - 40);
     assert_eq!(totals.tcp.oversize_frames, 1);
     assert_eq!(totals.tcp.oversize_header_bytes, (payload.div_ceil(room) - 1) * HEADERS);
@@ -359,7 +359,7 @@ fn what_ethernet_does_not_carry_in_one_frame_is_counted() {
     let full = [&b"$1451\r\n"[..], &[b'x'; 1_451], b"\r\n"].concat();
     let talk = Talk::new().handshake().send(Request, GET).send(Response, &full);
     assert_eq!(full.len(), 1460);
-    assert_eq!(of_redis(&talk.frames).totals.tcp.oversize_frames, 0);
+    assert_eq!(redis_book(&talk.frames).totals.tcp.oversize_frames, 0);
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn link_types_of_one_capture_can_differ() {
             frame.original_len -= 14;
         }
     }
-    let book = of_redis(&talk.frames);
+    let book = redis_book(&talk.frames);
     assert_eq!(book.totals.link_types.len(), 2);
     assert_eq!(book.totals.duplicate_frames, 0);
     let get = &book.row("GET").operations[0];
@@ -400,7 +400,7 @@ fn fragmented(change: impl Fn(&mut Vec<Captured>)) -> Book {
     let talk = exchange();
     let mut parts = fragments(&talk.frames[3], 16);
     change(&mut parts);
-    of_redis(&[&talk.frames[..3], &parts, &talk.frames[4..]].concat())
+    redis_book(&[&talk.frames[..3], &parts, &talk.frames[4..]].concat())
 }
 
 #[test]
@@ -462,7 +462,7 @@ fn snapped_fragments_keep_their_lengths() {
     for part in &mut parts {
         part.bytes.truncate(100);
     }
-    let book = of_redis(&[&talk.frames[..4], &parts].concat());
+    let book = redis_book(&[&talk.frames[..4], &parts].concat());
     assert_eq!(book.row("GET").amounts(Response)[Data], 1000);
     assert_eq!(book.totals.tcp.snapped_bytes, value.len() as u64 - (100 - 34 - 20));
 }
@@ -482,7 +482,7 @@ fn fragments_of_ipv6_and_within_tunnels() {
     };
     // Only the first fragment has to name the protocol.
     frames.splice(3..4, [part([59, 0, 0, 24, 0, 0, 0, 9], tail), part([6, 0, 0, 1, 0, 0, 0, 9], head)]);
-    has_headers(&of_redis(&frames), [28, 2 * 48, 20]);
+    has_headers(&redis_book(&frames), [28, 2 * 48, 20]);
 
     // The packet of a tunnel comes in fragments, and so does the packet within.
     let mut frames = talk.frames.clone();
@@ -497,7 +497,7 @@ fn fragments_of_ipv6_and_within_tunnels() {
     }
     let second = wrapped(&inner[1]);
     frames.splice(3..4, [outer, second].concat());
-    has_headers(&of_redis(&frames), [4 * 14, 4 * 20 + 2 * 20, 20]);
+    has_headers(&redis_book(&frames), [4 * 14, 4 * 20 + 2 * 20, 20]);
 }
 
 /// Frames of an exchange as `any` shows them: the first place's copy, then the second's.
@@ -526,14 +526,14 @@ fn halves(book: &Book) {
 
 #[test]
 fn the_second_copy_on_any_is_other() {
-    halves(&of_redis(&copied(|frame, second| sll(frame, if second { 0 } else { 4 }))));
-    halves(&of_redis(&copied(|frame, second| sll2(frame, 1, if second { 0 } else { 4 }))));
-    halves(&of_redis(&copied(|frame, second| sll2(frame, if second { 7 } else { 3 }, 0))));
-    halves(&of_redis(&copied(|frame, second| Captured { interface: u32::from(second), ..frame.clone() })));
+    halves(&redis_book(&copied(|frame, second| sll(frame, if second { 0 } else { 4 }))));
+    halves(&redis_book(&copied(|frame, second| sll2(frame, 1, if second { 0 } else { 4 }))));
+    halves(&redis_book(&copied(|frame, second| sll2(frame, if second { 7 } else { 3 }, 0))));
+    halves(&redis_book(&copied(|frame, second| Captured { interface: u32::from(second), ..frame.clone() })));
     // Three places: a port of a bridge, the bridge, another port.
     let frames = exchange().frames;
     let thrice: Vec<_> = frames.iter().flat_map(|frame| [3, 4, 5].map(|index| sll2(frame, index, 0))).collect();
-    assert_eq!(of_redis(&thrice).totals.duplicate_frames, 2 * frames.len() as u64);
+    assert_eq!(redis_book(&thrice).totals.duplicate_frames, 2 * frames.len() as u64);
 }
 
 #[test]
@@ -550,7 +550,7 @@ fn a_routed_copy_is_a_copy() {
         }
         frame
     };
-    halves(&of_redis(&copied(routed)));
+    halves(&redis_book(&copied(routed)));
     // In a tunnel on another interface, too.
     let tunnelled = |frame: &Captured, second: bool| {
         if !second {
@@ -559,7 +559,7 @@ fn a_routed_copy_is_a_copy() {
         let packet = udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], &frame.bytes[..]].concat());
         Captured { interface: 1, ..Captured::ethernet(frame.time_ns, ethernet(&[8, 0], &packet)) }
     };
-    let book = of_redis(&copied(tunnelled));
+    let book = redis_book(&copied(tunnelled));
     assert_eq!(book.totals.duplicate_frames, exchange().frames.len() as u64);
     assert_eq!(book.totals.tcp.retransmitted_bytes, 0);
 }
@@ -568,11 +568,11 @@ fn a_routed_copy_is_a_copy() {
 fn the_same_frame_at_the_same_place_is_a_retransmission() {
     let talk = Talk::new().handshake().send(Request, GET).again(Request, GET.len() as u32, GET).send(Response, VALUE);
     let frames: Vec<Captured> = talk.frames.iter().map(|frame| sll2(frame, 3, 0)).collect();
-    let book = of_redis(&frames);
+    let book = redis_book(&frames);
     assert_eq!((book.totals.duplicate_frames, book.totals.tcp.retransmitted_bytes), (0, GET.len() as u64));
     // And each of its copies elsewhere is a copy.
     let twice: Vec<Captured> = talk.frames.iter().flat_map(|frame| [3, 4].map(|index| sll2(frame, index, 0))).collect();
-    let book = of_redis(&twice);
+    let book = redis_book(&twice);
     assert_eq!(book.totals.duplicate_frames, talk.frames.len() as u64);
     assert_eq!(book.totals.tcp.retransmitted_bytes, GET.len() as u64);
 }
@@ -584,7 +584,7 @@ fn the_same_headers_much_later_are_no_copy() {
     let last = frames.last_mut().unwrap();
     last.bytes[47] |= 8;
     (last.interface, last.time_ns) = (1, last.time_ns + 200_000_000);
-    let book = of_redis(&frames);
+    let book = redis_book(&frames);
     assert_eq!((book.totals.duplicate_frames, book.totals.tcp.retransmitted_bytes), (0, GET.len() as u64));
 }
 
@@ -594,7 +594,7 @@ fn fragments_are_copied_too() {
     let parts = fragments(&talk.frames[3], 16);
     let all = [&talk.frames[..3], &parts, &talk.frames[4..]].concat();
     let twice: Vec<_> = all.iter().flat_map(|frame| [3, 4].map(|index| sll2(frame, index, 0))).collect();
-    let book = of_redis(&twice);
+    let book = redis_book(&twice);
     assert_eq!(book.totals.duplicate_frames, all.len() as u64);
     assert_eq!((book.totals.other * 2, book.totals.tcp.retransmitted_bytes), (book.totals.wire_bytes, 0));
 }
@@ -611,7 +611,7 @@ proptest! {
             let time_ns = index as u64 * 10_000_000_000;
             Captured { time_ns, link: LinkType(links[link]), interface: 0, bytes, original_len }
         });
-        of_redis(&captured.collect::<Vec<_>>());
+        redis_book(&captured.collect::<Vec<_>>());
     }
 
     /// Real headers with bytes changed: likewise.
@@ -641,7 +641,7 @@ proptest! {
             *frame = Captured::ethernet(frame.time_ns, bytes);
             frame.original_len = longer.unwrap_or(0).max(frame.original_len);
         }
-        of_redis(&talk.frames);
+        redis_book(&talk.frames);
     }
 }
 
@@ -672,8 +672,8 @@ fn subflows_of_multipath_tcp_are_named() {
         assert_eq!(book.totals.notes.get(&note), Some(&1), "{:?}", book.totals.notes);
         assert!(book.find("GET").is_none(), "{:?}", book.names());
     }
-    // A connection that begins before the capture may have no other subflow.
-    let book = of_redis(&begun_with(3, &[1, 1, 30, 10, 0x20, 0x01, 1, 2, 3, 4, 0, 0]).frames);
+    // A connection that starts before the capture may have no other subflow.
+    let book = redis_book(&begun_with(3, &[1, 1, 30, 10, 0x20, 0x01, 1, 2, 3, 4, 0, 0]).frames);
     let note = Note::Foreign(ForeignTraffic { port: 6379, look: ApparentProtocol::Subflow, expected: None });
     assert_eq!((book.row("GET").operations.len(), book.totals.notes.get(&note)), (1, Some(&1)));
     // The first subflow, and other options, say nothing of the kind.
@@ -682,7 +682,7 @@ fn subflows_of_multipath_tcp_are_named() {
         [2, 4, 5, 180, 1, 1, 4, 2, 1, 1, 1, 0],
         [0, 30, 30, 9, 0x10, 0, 0, 0, 0, 0, 0, 0],
     ] {
-        let book = of_redis(&opened_with(&option).frames);
+        let book = redis_book(&opened_with(&option).frames);
         assert_eq!((book.row("GET").operations.len(), book.totals.notes.len()), (1, 0));
     }
 }

@@ -252,7 +252,7 @@ fn sequence_numbers_wrap_again_and_again() {
 
 #[test]
 fn bytes_before_the_first_that_was_seen() {
-    // The capture begins with the second of two requests; the first comes late.
+    // The capture starts with the second of two requests; the first comes late.
     let talk = Talk::new().miss(Request, GET.len() as u32).send(Request, SET);
     let book = talk.again(Request, (GET.len() + SET.len()) as u32, GET).send(Response, OK).dissect();
     assert_eq!(book.row("(stray)").amounts(Request)[Unknown], GET.len() as u64);

@@ -1,5 +1,5 @@
 //! Column descriptions in the footer of a Parquet file. Parquet has no standard field for them, so each family of
-//! readers looks under its own footer key. All of these keys are written.
+//! readers looks under its own footer key. All keys are written.
 
 use crate::arrow;
 use crate::table::{ColumnKind, ExportColumn, ExportField};
@@ -15,7 +15,7 @@ const SPARK: &str = "org.apache.spark.sql.parquet.row.metadata";
 /// Arrow's schema (pyarrow, pandas, Polars), with metadata per field.
 const ARROW: &str = "ARROW:schema";
 
-pub fn of_columns<B>(fields: &[ExportField<B>]) -> [KeyValue; 3] {
+pub fn metadata<B>(fields: &[ExportField<B>]) -> [KeyValue; 3] {
     let columns: Vec<&ExportColumn> = fields.iter().map(|field| &field.column).collect();
     [
         KeyValue::new(COLUMNS.to_owned(), by_name(&columns).to_string()),

@@ -9,7 +9,7 @@ use overhead_model::agent_rows::AgentRows;
 use overhead_model::exit::COMPLETE;
 use std::io;
 
-/// Reads the rows from standard input, and writes them below the day on which they begin.
+/// Reads the rows from standard input, and writes them to the folder of the day they start on.
 pub fn write(dataset: &Dataset) -> Result<u8> {
     let rows: AgentRows =
         serde_json::from_reader(io::stdin().lock()).context("standard input: no rows of the agent")?;

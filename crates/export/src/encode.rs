@@ -146,7 +146,8 @@ impl<B> TableLayout<B> {
     }
 }
 
-/// What stands before each value of a column, its values, and which of them each row has; without that, each row has its own.
+/// A column: the text before each value, its values, and the index of the value of each row; without an index, each row has
+/// one value.
 type PrefixedCells<'a> = (String, Vec<String>, Option<&'a [u32]>);
 
 /// Writes a column. `index` chooses the value of each row; without it, each row has one value.
@@ -170,7 +171,7 @@ fn write_column(
         (ColumnWriter::Int64ColumnWriter(writer), ColumnValues::Integers(values)) => write!(writer, values),
         (ColumnWriter::ByteArrayColumnWriter(writer), ColumnValues::Texts(values)) => write!(writer, values),
         (ColumnWriter::BoolColumnWriter(writer), ColumnValues::Flags(values)) => write!(writer, values),
-        _ => anyhow::bail!("its values are of another kind than the schema says: this is a bug, please report it"),
+        _ => anyhow::bail!("its values do not have the type in the schema: this is a bug, please report it"),
     }
 }
 
@@ -223,7 +224,7 @@ fn parquet_layout<B>(
         KeyValue::new("overhead.schema_version".to_owned(), SCHEMA_VERSION.to_string()),
         KeyValue::new("overhead.table".to_owned(), table.to_owned()),
     ];
-    about.extend(about::of_columns(fields));
+    about.extend(about::metadata(fields));
     about.extend(constants.iter().map(|(name, value)| KeyValue::new(format!("overhead.{name}"), value.clone())));
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned())

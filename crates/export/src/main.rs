@@ -21,14 +21,12 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser};
 use dataset::Dataset;
 use encode::DatasetFormat;
-use overhead::reading::{
-    DecodeArgs, Dissect, InputPlan, KeptRun, SampleArgs, Sampler, StatusFault, TimeWindow, Warnings, code, generate,
-    parsed, windows_of,
-};
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::{self, COMPLETE};
 use overhead_model::record::{Input, SourceKind};
-use overhead_model::{Frame, Measured, OutsideText, SideTotals, say};
+use overhead_model::{Frame, Measured, OutsideText, SideTotals, bail_usage, say};
+use overhead_options::{DecodeArgs, SampleArgs, WindowArgs, code, generate, map_large_blocks, parsed};
+use overhead_reading::{Dissect, InputPlan, KeptRun, Sampler, Warnings, windows_of};
 use sink::{FilePlan, FileSink, WrittenFiles};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -75,7 +73,7 @@ struct ExportCli {
     #[command(flatten)]
     decode: DecodeArgs,
     #[command(flatten)]
-    window: TimeWindow,
+    window: WindowArgs,
     #[command(flatten)]
     sample: SampleArgs,
     /// Encoding threads, next to one that reads; the files are the same [default: one per processor, 4 at most]
@@ -111,7 +109,7 @@ Exit status: 0 complete, 1 failed, 2 usage, 3 finished but partial (the table ru
 const ENCODERS: usize = 4;
 
 fn main() -> ExitCode {
-    overhead::map_large_blocks();
+    map_large_blocks();
     code(parsed::<ExportCli>().and_then(|args| args.run()))
 }
 
@@ -154,22 +152,18 @@ impl ExportCli {
         }
         let sources = self.sources()?;
         if self.run.is_some() && sources.len() > 1 {
-            return Err(StatusFault::usage(format!(
-                "--run names one run, and these are {}: leave it out",
-                sources.len()
-            ))
-            .into());
+            bail_usage!("--run applies to a single run, but {} are given: leave it out", sources.len());
         }
         // Report all conflicts before reading.
         let of = |source: &ExportSource| self.dataset(source.host.as_deref(), &source.name);
         let datasets = sources.iter().map(of).collect::<Result<Vec<_>>>()?;
         for (number, dataset) in datasets.iter().enumerate() {
             if datasets.iter().take(number).any(|before| before.is_same_run(dataset)) {
-                return Err(StatusFault::usage(format!(
-                    "two of these runs are called {} and are of host {}: export them one by one, with --run or --host",
-                    dataset.run, dataset.host
-                ))
-                .into());
+                bail_usage!(
+                    "two runs are named {} and come from host {}: export them one by one, with --run or --host",
+                    dataset.run,
+                    dataset.host
+                );
             }
         }
         let locks = datasets.iter().map(Dataset::lock).collect::<Result<Vec<_>>>()?;
@@ -201,9 +195,9 @@ impl ExportCli {
     fn sources(&self) -> Result<Vec<ExportSource>> {
         let (mut sources, mut captures) = (Vec::new(), Vec::new());
         for path in &self.files {
-            let input = InputPlan::open(vec![path.clone()], &self.decode)?;
+            let input = InputPlan::open(vec![path.clone()], &self.decode.plan())?;
             if input.kept.is_some() {
-                sources.push(kept_source(InputPlan { window: self.window, ..input }));
+                sources.push(kept_source(InputPlan { window: self.window.plan(), ..input }));
             } else {
                 captures.push(path.clone());
             }
@@ -211,7 +205,8 @@ impl ExportCli {
         captures.sort();
         if let Some(first) = captures.first() {
             let (name, kernel_drops) = (stem(first), Measured::unavailable("offline"));
-            let input = InputPlan { window: self.window, ..InputPlan::new(captures, None, &self.decode)? };
+            let input =
+                InputPlan { window: self.window.plan(), ..InputPlan::new(captures, None, &self.decode.plan())? };
             sources.push(ExportSource { name, host: None, input, kernel_drops, gaps: Vec::new(), frames: None });
         }
         Ok(sources)
@@ -229,10 +224,10 @@ impl ExportCli {
         let read = self.read(source, tally, stop, &mut warnings)?;
         let totals = &read.totals;
         warnings.of_totals(totals);
-        let is_part = !self.window.is_all() || self.sample.cycle.is_some();
+        let is_part = !self.window.plan().is_all() || self.sample.plan().cycle.is_some();
         if let Some(frames) = source.frames.filter(|frames| !is_part && *frames > totals.frames) {
             warnings.partial(format!(
-                "of the {frames} frames of the run, {} are kept: the rows are of these",
+                "rows cover {} of the run's {frames} frames; the others were not kept",
                 totals.frames
             ));
         }
@@ -257,7 +252,7 @@ impl ExportCli {
     ) -> Result<SourceReading> {
         let input = &source.input;
         let (keys, selection) = (input.read_keys(warnings)?, input.selection.clone());
-        if let Some(chosen) = self.sample.chosen(&input.files)? {
+        if let Some(chosen) = self.sample.plan().chosen(&input.files)? {
             let windows = ExportWindows::new(selection, keys.log(), tally, stop.clone());
             let mut sampler = Sampler::new(chosen, windows);
             let inputs = input.read(&mut sampler, &keys, warnings)?;
@@ -326,7 +321,7 @@ fn finish(
     for statement in &statements {
         sides.iter_mut().zip(&statement.sides).for_each(|(sum, side)| sum.add_times(side, 1));
     }
-    let (selection, kernel_drops) = (source.input.which.selected(), source.kernel_drops.clone());
+    let (selection, kernel_drops) = (source.input.connections.selected.clone(), source.kernel_drops.clone());
     let (warned, exit) = (Vec::new(), COMPLETE);
     let mut run = RunRow { inputs, selection, totals, sides, rows, sample, kernel_drops, warnings: warned, exit };
     if run.difference() != 0 {
@@ -365,9 +360,9 @@ fn kept_source(input: InputPlan) -> ExportSource {
     let host = live.and_then(|run| run.environment.as_ref()).map(|environment| environment.host.clone());
     let kernel_drops = match live {
         Some(run) => run.source.kernel_drops.clone(),
-        None => Measured::unavailable("there is no record of a capture"),
+        None => Measured::unavailable("not the record of a live capture"),
     };
-    let unfinished = "the capture was aborted or is still running: the rows are of the packets that were kept";
+    let unfinished = "the capture was aborted or is still running: rows cover the packets that were kept";
     let gaps = if record.is_none() { vec![unfinished.to_owned()] } else { Vec::new() };
     let frames = live.map(|run| run.source.frames);
     ExportSource { name: input.name(), gaps, frames, host, kernel_drops, input }
@@ -389,7 +384,7 @@ fn stem(path: &Path) -> String {
 /// Returns the name if it is valid for a folder.
 fn folder_name(option: &str, name: String) -> Result<String> {
     if name.is_empty() || name == "." || name == ".." {
-        return Err(StatusFault::usage(format!("{option} {name:?}: folders are named after it: choose another")).into());
+        bail_usage!("{option} {name:?}: folders are named after it: choose another");
     }
     Ok(name)
 }

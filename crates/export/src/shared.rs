@@ -45,7 +45,7 @@ pub fn write(
     values: &ColumnValues,
     index: &[u32],
 ) -> Result<Option<ColumnCloseResult>> {
-    let Some(dictionary) = ValueDictionary::of(values) else { return Ok(None) };
+    let Some(dictionary) = ValueDictionary::new(values) else { return Ok(None) };
     let is_nullable = descriptor.max_def_level() > 0;
     let (data, nulls) = data_page(&dictionary, index, is_nullable);
     let page = Page::DictionaryPage {
@@ -92,7 +92,7 @@ fn compressed(bytes: &[u8]) -> Result<Bytes> {
 }
 
 impl ValueDictionary {
-    fn of(values: &ColumnValues) -> Option<Self> {
+    fn new(values: &ColumnValues) -> Option<Self> {
         match values {
             ColumnValues::Integers(values) => {
                 let (distinct, places) = distinct(values);

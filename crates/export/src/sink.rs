@@ -46,7 +46,7 @@ pub struct WrittenFiles {
 }
 
 impl WrittenFiles {
-    /// Renames all files in the order they were begun, and replaces those of an earlier export. Returns their paths.
+    /// Renames all files in the order of their creation, and replaces those of an earlier export. Returns their paths.
     pub fn publish(mut self, before: &[PathBuf]) -> Result<Vec<PathBuf>> {
         // Remove the table `runs` first: a run listed there must be complete.
         for path in before.iter().rev() {

@@ -1,7 +1,7 @@
 //! Reasons to stop an export: a write error or a signal.
 
 use anyhow::{Context, Result};
-use overhead::reading::StatusFault;
+use overhead_model::exit::StatusFault;
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::flag;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl ExportStop {
         for signal in TERM_SIGNALS {
             flag::register_conditional_default(*signal, Arc::clone(&interrupted))
                 .and_then(|_| flag::register(*signal, Arc::clone(&interrupted)))
-                .context("signals cannot be heard")?;
+                .context("signals cannot be handled")?;
         }
         Ok(Self { failed, interrupted })
     }

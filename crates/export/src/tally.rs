@@ -1,7 +1,7 @@
 //! Collects closed operations and passes them on in batches.
 
 use crate::dataset::Dataset;
-use crate::encode::TableLayout;
+use crate::encode::{DatasetFormat, TableLayout};
 use crate::sink::{FilePlan, FileSink};
 use crate::stop::ExportStop;
 use crate::table::operations::{ConnectionPeers, OperationBatch, OperationShape, RowEnding};
@@ -40,7 +40,7 @@ pub struct ExportTally {
     part: CapturePart,
 }
 
-/// The part of the capture in one dissector: a window of a sampled capture, or all of it.
+/// The part of the capture in one dissector: a window of a sampled capture, or the whole capture.
 #[derive(Debug, Default)]
 struct CapturePart {
     /// The window's period.
@@ -158,7 +158,7 @@ impl ExportTally {
         let Some((file, batch)) = self.days.open.get_mut(&day) else { return };
         batch.push(times, shape, key, peers);
         self.rows += 1;
-        if batch.is_full(self.dataset.form) {
+        if batch.is_full(self.dataset.form != DatasetFormat::Parquet) {
             let (file, batch) = (Arc::clone(file), std::mem::take(batch));
             self.write(&file, batch);
         }

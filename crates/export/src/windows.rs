@@ -4,9 +4,9 @@ use crate::stop::ExportStop;
 use crate::table::runs::SampleRow;
 use crate::tally::ExportTally;
 use anyhow::{Result, anyhow};
-use overhead::reading::{DissectWindows, Schedule, add_window};
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
 use overhead_model::Frame;
+use overhead_reading::{DissectWindows, Schedule, add_window};
 use std::sync::Arc;
 
 pub struct ExportWindows {

@@ -227,7 +227,7 @@ fn runs_of_one_name_are_refused_before_any_is_read() {
     for options in [&[][..], &["--force"]] {
         let refused = export(&data, &[&one, &other], options);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() == Some(2) && said.contains("called get"), "{said}");
+        assert!(refused.status.code() == Some(2) && said.contains("named get and come from host unknown"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(!data.exists());
     }

@@ -15,6 +15,9 @@ mod unix;
 pub use manual::add_sections;
 #[cfg(not(unix))]
 pub use portable::{PortableFolder as OutputFolder, open_lock, open_named, write_named};
+use std::env;
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
 #[cfg(unix)]
 pub use unix::{OutputFolder, open_lock, open_named, write_named};
 
@@ -25,9 +28,56 @@ pub struct ReservedFile {
     name: std::ffi::OsString,
 }
 
+impl ReservedFile {
+    /// Replaces the content, and waits until it is on the disk.
+    fn fill(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.rewind()?;
+        self.file.write_all(bytes)?;
+        self.file.set_len(bytes.len() as u64)?;
+        self.file.sync_all()
+    }
+}
+
 /// Owner of written files, on systems that have owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOwner {
     pub uid: u32,
     pub gid: u32,
+}
+
+impl FileOwner {
+    /// Returns the user who ran the program with sudo; `None` for everyone else, and on systems without owners.
+    pub fn sudo_caller() -> Option<Self> {
+        let number = |name: &str| env::var(name).ok()?.parse::<u32>().ok();
+        let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
+        (is_root() && uid != 0).then_some(Self { uid, gid })
+    }
+}
+
+/// Returns the path of a program of ours: next to the running one, which has the same version, or else the first on the PATH.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let file = format!("{name}{}", env::consts::EXE_SUFFIX);
+    let beside = env::current_exe().ok().map(|own| own.with_file_name(&file));
+    let path = env::var_os("PATH").unwrap_or_default();
+    beside.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(&file))).find(|file| file.is_file())
+}
+
+/// Opens a file that the user named, standard output for `-`, and returns its name for messages with it.
+pub fn open_named_or_stdout(
+    path: &Path,
+    mode: u32,
+    owner: Option<FileOwner>,
+) -> io::Result<(String, Box<dyn Write + Send>)> {
+    if path == Path::new("-") {
+        return Ok(("standard output".to_owned(), Box::new(io::stdout())));
+    }
+    Ok((path.display().to_string(), Box::new(open_named(path, mode, owner)?)))
+}
+
+/// Returns whether the program runs as root; never on systems without owners.
+pub fn is_root() -> bool {
+    #[cfg(unix)]
+    return rustix::process::geteuid().is_root();
+    #[cfg(not(unix))]
+    false
 }

@@ -2,7 +2,7 @@
 
 use super::{FileOwner, ReservedFile};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
@@ -82,16 +82,10 @@ impl PortableFolder {
     }
 
     /// Writes a file into its reserved space and gives it its name. Leaves nothing behind on failure.
-    pub fn write_reserved(&self, reserved: ReservedFile, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let ReservedFile { mut file, name: part } = reserved;
-        let mut written = || {
-            file.rewind()?;
-            file.write_all(bytes)?;
-            file.set_len(bytes.len() as u64)?;
-            file.sync_all()
-        };
+    pub fn write_reserved(&self, mut reserved: ReservedFile, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = self.path.join(name);
-        let written = written();
+        let written = reserved.fill(bytes);
+        let ReservedFile { file, name: part } = reserved;
         // Some systems cannot rename an open file.
         drop(file);
         let renamed = written.and_then(|()| fs::rename(self.path.join(&part), &path));

@@ -8,7 +8,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -112,12 +112,7 @@ impl OutputFolder {
     ///
     /// [`io::ErrorKind::AlreadyExists`], or the system's.
     pub fn create(&self, name: &str, mode: u32) -> io::Result<File> {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = openat(&self.folder, name, flags, Mode::from_raw_mode(mode))?;
-        if let Some(owner) = self.owner {
-            owner.take(&file)?;
-        }
-        Ok(File::from(file))
+        create_file(&self.folder, OsStr::new(name), mode, self.owner)
     }
 
     /// Writes a whole file. An existing one is replaced atomically or left as it was.
@@ -143,13 +138,10 @@ impl OutputFolder {
     }
 
     /// Writes a file into its reserved space and gives it its name. Leaves nothing behind on failure.
-    pub fn write_reserved(&self, reserved: ReservedFile, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let ReservedFile { mut file, name: part } = reserved;
+    pub fn write_reserved(&self, mut reserved: ReservedFile, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let part = reserved.name.clone();
         let mut written = || {
-            file.rewind()?;
-            file.write_all(bytes)?;
-            file.set_len(bytes.len() as u64)?;
-            fsync(&file)?;
+            reserved.fill(bytes)?;
             renameat(&self.folder, &part, &self.folder, name)?;
             // Makes the name durable. File systems that cannot do this do not need it.
             let _ = fsync(&self.folder);
@@ -238,7 +230,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     Ok(File::from(open(path, flags, Mode::from_raw_mode(0o666))?))
 }
 
-/// What a name in a folder refers to.
+/// The object that a name in a folder refers to.
 enum OutputTarget {
     Nothing,
     Regular,
@@ -281,12 +273,16 @@ fn create_part(folder: &OwnedFd, name: &OsStr, mode: u32, owner: Option<FileOwne
     start.push(".");
     remove_stale(folder, &start);
     start.push(std::process::id().to_string());
+    Ok((create_file(folder, &start, mode, owner)?, start))
+}
+
+fn create_file(folder: &OwnedFd, name: &OsStr, mode: u32, owner: Option<FileOwner>) -> io::Result<File> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = openat(folder, &start, flags, Mode::from_raw_mode(mode))?;
+    let file = openat(folder, name, flags, Mode::from_raw_mode(mode))?;
     if let Some(owner) = owner {
         owner.take(&file)?;
     }
-    Ok((File::from(file), start))
+    Ok(File::from(file))
 }
 
 /// Removes an unfinished file. A failure cannot be reported.

@@ -1,6 +1,5 @@
 //! Loads and attaches the BPF programs. Optional ones may be missing.
 
-use crate::convert::SOFTIRQ;
 use crate::cycles::CycleEvents;
 use crate::discover::check_pid_namespace;
 use crate::entry;
@@ -18,9 +17,15 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use syscalls::Sysno;
 
+/// Programs needed for each optional counter.
+pub(crate) const SOCKET: [&str; 2] = ["sock_send_length", "sock_recv_length"];
+pub(crate) const WAKEUPS: [&str; 1] = ["sched_wakeup"];
+pub(crate) const RETRANSMISSIONS: [&str; 1] = ["tcp_retransmit_skb"];
+pub(crate) const SOFTIRQ: [&str; 2] = ["softirq_entry", "softirq_exit"];
+pub(crate) const SWITCHES: [&str; 1] = ["sched_switch"];
 /// An iterator: read, not attached to a tracepoint.
 const ITERATOR: &str = "read_threads";
-/// Programs without which there are no counters. They are named after their tracepoints.
+/// Programs that all counters need. They are named after their tracepoints.
 const REQUIRED: [&str; 6] = [SWITCH, ENTRY, "sys_exit", "task_newtask", "sched_process_exit", ITERATOR];
 /// Attached first, because the others need it to know whose thread runs.
 const SWITCH: &str = "sched_switch";

@@ -1,6 +1,6 @@
 //! Converts differences of BPF maps to the run record.
 
-use crate::bpf::CounterPrograms;
+use crate::bpf::{CounterPrograms, RETRANSMISSIONS, SOCKET, SWITCHES, WAKEUPS};
 use crate::clock::tick_ns;
 use crate::skeleton::types;
 use crate::snapshot::SlotSums;
@@ -9,13 +9,6 @@ use crate::sums::CounterSum;
 use overhead_model::record::{ContextSwitches, CycleSource, Cycles, Measured, OnCpu, Role, Socket, Syscall};
 use std::collections::BTreeMap;
 use syscalls::Sysno;
-
-/// Programs needed for each optional figure.
-pub(crate) const SOCKET: [&str; 2] = ["sock_send_length", "sock_recv_length"];
-pub(crate) const WAKEUPS: [&str; 1] = ["sched_wakeup"];
-pub(crate) const RETRANSMISSIONS: [&str; 1] = ["tcp_retransmit_skb"];
-pub(crate) const SOFTIRQ: [&str; 2] = ["softirq_entry", "softirq_exit"];
-pub(crate) const SWITCHES: [&str; 1] = ["sched_switch"];
 
 pub(crate) struct CountedProcesses {
     pub(crate) pids: Vec<u32>,
@@ -54,7 +47,7 @@ impl RecordContext<'_> {
         }
     }
 
-    /// Returns the figure unless one of its programs does not run.
+    /// Returns the value unless one of its programs does not run.
     pub(crate) fn measured<T>(&self, programs: &[&str], value: T) -> Measured<T> {
         self.programs.absence(programs).map_or(Ok(value), Err).into()
     }
@@ -91,7 +84,7 @@ fn reference(on_cpu: &OnCpu, rate: f64, reason: String) -> Cycles {
     }
 }
 
-/// Scales up cycles of a counter that was multiplexed with others, and says so.
+/// Scales up cycles of a counter that was multiplexed with others, and gives the reason.
 fn hardware(cycles: &types::cycle_use) -> Cycles {
     let mut reasons = Vec::new();
     let mut scale = 1.0;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub fn servers(selection: &ProcessSelection, ports: &[u16]) -> Result<BTreeSet<u32>, Error> {
     match selection {
         ProcessSelection::Ports => Ok(discover::owners(ports)?.servers),
-        selection => discover::resolve(selection),
+        selection => selection.resolve(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Finds processes: by the sockets on ports in all network namespaces, by control group, by name.
 
 use crate::error::Error;
-use crate::options::ProcessSelection;
 use overhead_model::privilege::{DAC_READ_SEARCH, Privilege, SYS_PTRACE};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process, all_processes};
@@ -30,7 +29,7 @@ pub(crate) struct PortOwners {
 /// Privileges needed to find the owner of another user's socket.
 pub(crate) const INSPECT_PRIVILEGES: [Privilege; 2] = [SYS_PTRACE, DAC_READ_SEARCH];
 
-/// Tests whether other users' open files can be inspected. Succeeds if there are no other users' processes.
+/// Tests whether other users' open files can be inspected. Succeeds if other users have no processes.
 pub(crate) fn try_inspect_others() -> io::Result<()> {
     let own = fs::metadata("/proc/self/status")?.uid();
     // The first process always exists, so `/proc` hides it.
@@ -139,7 +138,7 @@ pub(crate) fn tcp_table(process: &Process) -> Option<impl Iterator<Item = TcpNet
     Some(v4.into_iter().chain(v6))
 }
 
-/// Returns the processes, except this one, that have each of these sockets open.
+/// Returns the processes, except this one, that have each socket in `wanted` open.
 pub(crate) fn holders<T>(processes: &[Process], wanted: &HashMap<u64, T>) -> BTreeMap<u64, BTreeSet<u32>> {
     let mut holders = BTreeMap::<u64, BTreeSet<u32>>::new();
     for process in processes.iter().filter(|process| process.pid as u32 != std::process::id()) {
@@ -200,26 +199,13 @@ fn descendants(roots: &BTreeSet<u32>, parents: &[(u32, u32)]) -> BTreeSet<u32> {
     }
 }
 
-/// Resolves a selection other than by ports.
-pub(crate) fn resolve(selection: &ProcessSelection) -> Result<BTreeSet<u32>, Error> {
-    let pids = match selection {
-        ProcessSelection::Ports | ProcessSelection::Named(_) => BTreeSet::new(),
-        ProcessSelection::Pids(pids) => pids.iter().copied().collect(),
-        ProcessSelection::Cgroup(path) => in_cgroup(path)?,
-        ProcessSelection::Comm(name) => pids_named(name)?,
-    };
-    match pids.iter().find(|pid| comm(**pid).is_none()) {
-        Some(pid) if matches!(selection, ProcessSelection::Pids(_)) => Err(Error::NoSuchProcess(*pid)),
-        _ => Ok(pids),
-    }
-}
-
-fn in_cgroup(path: &Path) -> Result<BTreeSet<u32>, Error> {
+/// Returns the processes of a control group and its descendants; fails if there are none.
+pub(crate) fn in_cgroup(path: &Path) -> Result<BTreeSet<u32>, Error> {
     let mut pids = BTreeSet::new();
     collect_cgroup(path, &mut pids)
         .map_err(|error| Error::Cgroup { path: path.to_owned(), reason: error.to_string() })?;
     if pids.is_empty() {
-        return Err(Error::Cgroup { path: path.to_owned(), reason: "there is no process in it".to_owned() });
+        return Err(Error::Cgroup { path: path.to_owned(), reason: "it has no processes".to_owned() });
     }
     Ok(pids)
 }
@@ -236,7 +222,8 @@ fn collect_cgroup(path: &Path, pids: &mut BTreeSet<u32>) -> io::Result<()> {
     Ok(())
 }
 
-fn pids_named(comm: &str) -> Result<BTreeSet<u32>, Error> {
+/// Returns the processes with this command name; fails if there are none.
+pub(crate) fn pids_named(comm: &str) -> Result<BTreeSet<u32>, Error> {
     let pids: BTreeSet<u32> = all_processes()?
         .flatten()
         .map(|process| process.pid as u32)

@@ -1,15 +1,17 @@
-//! Tests what works on this machine, and says what would make the rest work.
+//! Tests which features work on this machine, and how to enable the others.
 
-use crate::bpf::CounterPrograms;
-use crate::convert::{RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
+use crate::bpf::{CounterPrograms, RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
 use crate::discover::{self, INSPECT_PRIVILEGES};
 use crate::options::{CounterOptions, CycleChoice, ProcessSelection};
 use crate::{privilege, timing};
 use overhead_model::privilege::remedy;
 
+/// A feature, and whether it works on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
+    /// In words, as `overhead doctor` lists it.
     pub name: &'static str,
+    /// `Err` if it does not work here.
     pub outcome: Result<(), Absence>,
 }
 
@@ -23,7 +25,9 @@ impl Capability {
 /// Why something cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
+    /// The missing part, without the remedy.
     pub reason: String,
+    /// A step that enables it.
     pub remedy: String,
 }
 

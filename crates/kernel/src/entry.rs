@@ -8,8 +8,8 @@
 use crate::background::BackgroundThread;
 use crate::clock::monotonic_ns;
 use crate::error::Error;
+use crate::object::bytes_of;
 use crate::skeleton::types;
-use crate::snapshot::bytes_of;
 use crate::timing::descriptor;
 use libbpf_rs::libbpf_sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -94,7 +94,7 @@ struct TimingWindow {
 }
 
 impl TimingSchedule {
-    /// Returns the window in the period that begins now, at a pseudo-random place against beats.
+    /// Returns the window in the period that starts now, at a pseudo-random place against beats.
     fn next(&mut self, now: Duration) -> TimingWindow {
         let period = (now / PERIODS_SO_FAR).clamp(MIN_PERIOD, MAX_PERIOD);
         let length = period / ONE_IN;
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(now + MAX_PERIOD, schedule.next(now).end_of_period);
         for tenth in 0..9 {
             let in_it = offsets.iter().filter(|offset| (**offset * 10.0) as u32 == tenth).count();
-            assert!((20..=70).contains(&in_it), "{in_it} of 400 windows begin in tenth {tenth}");
+            assert!((20..=70).contains(&in_it), "{in_it} of 400 windows start in tenth {tenth}");
         }
     }
 }

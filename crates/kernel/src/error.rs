@@ -7,37 +7,48 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// With the message of libbpf.
     #[error("the kernel has no BTF ({0}): counters need a kernel built with CONFIG_DEBUG_INFO_BTF and /sys mounted")]
     NoBtf(String),
+    /// The kernel refused a BPF system call with `EPERM`.
     #[error("no permission for BPF ({reason}): {}", remedy(&privilege::missing(&[BPF, PERFMON])), reason = .0)]
     Permission(String),
+    /// Process numbers of the kernel and of `/proc` differ.
     #[error(
         "this process is in a PID namespace of its own, where process numbers are not the kernel's: run on the host, or \
          in a container with the host's PID namespace (--pid=host)"
     )]
     PidNamespace,
+    /// `/proc/self/ns/pid` cannot be inspected.
     #[error("processes cannot be listed ({0}): mount /proc")]
     NoProc(String),
+    /// The verifier, or the kernel for lack of a feature.
     #[error("the kernel refuses the BPF programs: {0}")]
     Load(String),
+    /// A required program has no tracepoint here, or may not use it.
     #[error("the BPF program {program} cannot be attached: {reason}")]
     Attach {
         /// Named after its tracepoint.
         program: String,
         reason: String,
     },
-    #[error("there is no process {0}: `pgrep -a NAME` lists processes with their numbers")]
+    /// Also if the process ended meanwhile.
+    #[error("process {0} does not exist: `pgrep -a NAME` lists processes with their numbers")]
     NoSuchProcess(u32),
-    #[error("there is no process named {0:?} (the kernel keeps the first 15 bytes of a name)")]
+    /// The name of the selection [`crate::ProcessSelection::Comm`].
+    #[error("no process is named {0:?} (the kernel keeps the first 15 bytes of a name)")]
     NoSuchCommand(String),
+    /// The folder of [`crate::ProcessSelection::Cgroup`] cannot be read, or has no processes.
     #[error("{} is not a control group with processes in it: {reason}", path.display())]
     Cgroup { path: PathBuf, reason: String },
+    /// An operation on a map failed, or the object lacks it.
     #[error("the BPF tables cannot be used: {0}")]
     Tables(String),
+    /// The list of processes cannot be read.
     #[error("/proc cannot be read: {0}")]
     Proc(#[from] procfs::ProcError),
     /// [`crate::KernelCounters::begin`] was not called.
-    #[error("the window was not begun")]
+    #[error("the window was not started")]
     NotBegun,
 }
 

@@ -1,7 +1,7 @@
 //! Kernel counters of two roles, server and client: system calls, CPU time, cycles, context switches, sockets.
 //!
 //! BPF programs (`bpf/`) count at BTF tracepoints. This crate finds the processes, loads the programs, reads their
-//! maps at both ends of a window, and returns the difference as [`overhead_model::record`]s. A figure this machine
+//! maps at both ends of a window, and returns the difference as [`overhead_model::record`]s. A counter this machine
 //! cannot provide is absent with a reason.
 //!
 //! - [`KernelCounters`]: the counters of a run; [`ProcessRole`] and [`ProcessSelection`] say whom they count.
@@ -9,7 +9,7 @@
 //! - [`OpenedConnections`]: which connections the processes of a command open.
 //! - [`TcpFollower`]: what TCP itself counts for each connection, in every network namespace.
 //! - [`UnixStreams`]: the bytes of UNIX stream sockets. [`TlsCalls`]: plain text of OpenSSL and BoringSSL calls.
-//! - [`tcp_servers`], [`unix_servers`]: who listens. [`doctor()`]: which of these work here, and why others do not.
+//! - [`tcp_servers`], [`unix_servers`]: who listens. [`doctor()`]: which features work here, and why others do not.
 //!
 //! ```no_run
 //! use overhead_kernel::{KernelCounters, CounterOptions, ProcessRole};

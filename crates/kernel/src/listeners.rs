@@ -17,6 +17,7 @@ pub struct TcpServer {
     pub comm: String,
     /// Inode number.
     pub network_namespace: u32,
+    /// In ascending order; IPv4-mapped addresses as IPv4.
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -75,7 +76,9 @@ fn listening(processes: &[Process]) -> HashMap<u64, (u32, SocketAddr)> {
 /// A connection as one network namespace shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpConnection {
+    /// In canonical form: IPv4 if mapped.
     pub local: SocketAddr,
+    /// In canonical form, too.
     pub remote: SocketAddr,
 }
 

@@ -1,14 +1,42 @@
-//! Helpers for BPF objects without a skeleton.
+//! Helpers for BPF objects and the values in their maps.
 
+use crate::discover::check_pid_namespace;
 use crate::error::Error;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
 use libbpf_rs::{
-    Link, MapCore, MapHandle, Object, ObjectBuilder, ProgramMut, ReferencesType, RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, ReferencesType, RingBuffer,
+    RingBufferBuilder,
 };
 
 /// A ring buffer is at least one page, and some architectures have 64 KiB pages.
 const MIN_RING_BYTES: u32 = 64 << 10;
+
+/// Types of the headers in `bpf/` that are made of integers only.
+///
+/// # Safety
+///
+/// Every bit pattern must be a valid value of the type.
+pub(crate) unsafe trait Plain: Copy {}
+
+macro_rules! plain_types {
+    ($($type:ty),+ $(,)?) => {$(
+        // SAFETY: integers and arrays of integers; the headers' enums are wrapped integers here.
+        unsafe impl $crate::object::Plain for $type {}
+    )+};
+}
+pub(crate) use plain_types;
+
+/// Reads a value from the start of `bytes`; `None` if there are too few.
+pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
+    // SAFETY: the length was checked, the read need not be aligned, and any bytes are a `T`.
+    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: the value is `size_of::<T>()` bytes long, and the header's types have no padding.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
 
 /// Loads an object without the programs that are unused, and with these numbers of entries in its tables.
 pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&str, u32)]) -> Result<Object, Error> {
@@ -25,6 +53,14 @@ pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&st
         }
     }
     open.load().map_err(failed)
+}
+
+/// Checks that this machine can run BPF programs, and loads an object whose programs are all required.
+pub(crate) fn load_whole(bytes: &[u8]) -> Result<Object, Error> {
+    libbpf_rs::set_print(None);
+    check_pid_namespace()?;
+    kernel_types()?;
+    load(bytes, |_| false, &[])
 }
 
 /// Attaches a program that is required.
@@ -60,8 +96,13 @@ pub(crate) fn kernel_types() -> Result<Btf<'static>, Error> {
 
 pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     let map = object.maps().find(|map| map.name() == name);
-    let map = map.ok_or_else(|| Error::Tables(format!("there is no table {name}")))?;
+    let map = map.ok_or_else(|| Error::Tables(format!("table {name} is missing")))?;
     Ok(MapHandle::try_from(&map)?)
+}
+
+/// Returns the value of a key; `None` if the map lacks it.
+pub(crate) fn lookup<T: Plain>(map: &MapHandle, key: &[u8]) -> libbpf_rs::Result<Option<T>> {
+    Ok(map.lookup(key, MapFlags::ANY)?.and_then(|bytes| plain(&bytes)))
 }
 
 /// Rounds a ring buffer's size up to a power of two, and to at least a page.

@@ -4,11 +4,9 @@
 //! command is every child of this process that starts a program, with its threads and descendants.
 
 use crate::clock::ClockStamp;
-use crate::discover::check_pid_namespace;
 use crate::error::Error;
-use crate::object::{self, map};
+use crate::object::{self, bytes_of, lookup, map, plain_types};
 use crate::skeleton::opened_types as types;
-use crate::snapshot::{Plain, bytes_of, plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,10 +41,7 @@ impl OpenedConnections {
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
     /// [`Error::Attach`] if this machine cannot do it.
     pub fn start(ports: &[u16], netns: u32) -> Result<Self, Error> {
-        libbpf_rs::set_print(None);
-        check_pid_namespace()?;
-        object::kernel_types()?;
-        let object = object::load(OBJECT, |_| false, &[])?;
+        let object = object::load_whole(OBJECT)?;
         let settings = [&std::process::id().to_ne_bytes()[..], &netns.to_ne_bytes(), &object::port_set(ports)].concat();
         map(&object, "settings")?.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?;
         let links = object.progs_mut().map(|program| object::attach(&program)).collect::<Result<_, _>>()?;
@@ -56,7 +51,7 @@ impl OpenedConnections {
     }
 
     /// Returns who sent a SYN; `None` if no process of this host did, or if its port was translated.
-    pub fn of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
+    pub fn opener_of_syn(&self, client_port: u16, sequence: u32) -> Result<Option<ConnectionOpener>, Error> {
         let key = types::syn_key { sequence, client_port: client_port.into() };
         let Some(mut opened) = lookup::<types::opened>(&self.by_syn, bytes_of(&key))? else { return Ok(None) };
         let opener = ConnectionOpener { is_command: opened.by_command != 0, is_known: opened.seen != 0 };
@@ -69,7 +64,7 @@ impl OpenedConnections {
 
     /// Returns whether the command opened the last connection between two ends; `None` if no process of this host opened
     /// one since the programs run.
-    pub fn of_ends(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error> {
+    pub fn opened_by_command(&self, client: SocketAddr, server: SocketAddr) -> Result<Option<bool>, Error> {
         let key = types::connection_key {
             netns: 0,
             local_port: client.port(),
@@ -91,10 +86,6 @@ impl OpenedConnections {
         let opened = self.by_syn.keys().filter_map(|key| lookup::<types::opened>(&self.by_syn, &key).ok()?);
         opened.filter(|of| of.by_command != 0 && self.clock.unix_ns_at(of.time_ns) > time_ns).count() as u64
     }
-}
-
-fn lookup<T: Plain>(map: &MapHandle, key: &[u8]) -> Result<Option<T>, Error> {
-    Ok(map.lookup(key, MapFlags::ANY)?.and_then(|bytes| plain(&bytes)))
 }
 
 /// Converts an address to the kernel's words; IPv4 is mapped to IPv6.

@@ -1,11 +1,14 @@
 //! Options: the processes to count, and the counters.
 
-use crate::discover::own_network_namespace;
+use crate::discover::{comm, in_cgroup, own_network_namespace, pids_named};
+use crate::error::Error;
 use crate::skeleton::types;
 use overhead_model::enum_with;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 enum_with! {
+    /// The side of the captured connections that a process is on.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum ProcessRole, name: &'static str {
         /// Serves the captured ports.
@@ -16,7 +19,6 @@ enum_with! {
 }
 
 impl ProcessRole {
-    /// In the order of the tables.
     /// Returns the role's slot for families without one. Its other slots are every second number from there.
     pub(crate) fn shared_slot(self) -> u32 {
         match self {
@@ -25,7 +27,7 @@ impl ProcessRole {
         }
     }
 
-    pub(crate) fn of_slot(slot: u32) -> Option<Self> {
+    pub(crate) fn from_slot(slot: u32) -> Option<Self> {
         (slot > 0).then_some(if slot % 2 == 1 { Self::Server } else { Self::Client })
     }
 }
@@ -36,14 +38,32 @@ pub enum ProcessSelection {
     /// By [`CounterOptions::ports`], now or later and in all network namespaces: servers listen on one, clients are
     /// connected to one. [`crate::KernelCounters::attribute`] selects those with captured connections.
     Ports,
+    /// Process numbers of the host; each must exist.
     Pids(Vec<u32>),
     /// The control group with this folder (it has a `cgroup.procs`), and its descendants.
     Cgroup(PathBuf),
+    /// All processes with this command name, 15 bytes at most.
     Comm(String),
     /// Only processes given to [`crate::KernelCounters::add_process`]. Without one, this is why the role is absent.
     Named(String),
 }
 
+impl ProcessSelection {
+    /// Returns the selected processes; none of a selection by ports or names.
+    pub(crate) fn resolve(&self) -> Result<BTreeSet<u32>, Error> {
+        match self {
+            Self::Ports | Self::Named(_) => Ok(BTreeSet::new()),
+            Self::Pids(pids) => match pids.iter().find(|pid| comm(**pid).is_none()) {
+                Some(pid) => Err(Error::NoSuchProcess(*pid)),
+                None => Ok(pids.iter().copied().collect()),
+            },
+            Self::Cgroup(path) => in_cgroup(path),
+            Self::Comm(name) => pids_named(name),
+        }
+    }
+}
+
+/// The clock that counts CPU cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CycleChoice {
     /// The CPU's counter if there is one, else the time-stamp counter.
@@ -55,6 +75,7 @@ pub enum CycleChoice {
     TscAsHardware,
 }
 
+/// The processes to follow and the counters to keep.
 #[derive(Clone, Debug)]
 pub struct CounterOptions {
     /// The captured ports. If there are any, only sockets on them are counted; else all TCP sockets of the roles.
@@ -62,6 +83,7 @@ pub struct CounterOptions {
     pub sockets: SocketKinds,
     pub server: ProcessSelection,
     pub client: ProcessSelection,
+    /// Without a PMU, the record gives the reason.
     pub cycles: CycleChoice,
     /// How to measure [`crate::KernelCounters::bpf_ns`].
     pub own_cost: OwnCost,
@@ -75,6 +97,7 @@ pub struct CounterOptions {
     pub network_namespace: u32,
 }
 
+/// The sockets whose calls and bytes are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SocketKinds {
     /// TCP, on the captured ports.
@@ -97,6 +120,7 @@ pub enum OwnCost {
 }
 
 impl CounterOptions {
+    /// Returns options that count all TCP clients and servers of these ports, with the default counters.
     pub fn for_ports(ports: impl Into<Vec<u16>>) -> Self {
         Self {
             ports: ports.into(),

@@ -38,7 +38,7 @@ pub(crate) struct Ownership {
 
 impl Ownership {
     /// Looks up what was captured in network namespace `own_netns` in `table`, which has room for `most` sockets.
-    pub(crate) fn of(
+    pub(crate) fn new(
         captured: &[CapturedConnection],
         table: &[(types::connection_key, types::connection)],
         own_netns: u32,
@@ -100,7 +100,7 @@ impl Ownership {
         self.payload_bytes.iter().filter(|(what, _)| wanted(what)).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Returns whether kernel TLS lies between one of these families and TCP.
+    /// Returns whether kernel TLS lies between one of the families and TCP.
     pub(crate) fn is_layered(&self, slots: &BTreeSet<u32>) -> bool {
         !self.layered.is_disjoint(slots)
     }
@@ -129,7 +129,7 @@ impl RoleSockets {
         // Inserted last, sockets of the captured network namespace take precedence.
         for own in [false, true] {
             let here = table.iter().filter(|(key, _)| (key.netns == own_netns) == own);
-            for (key, socket) in here.filter(|(_, socket)| ProcessRole::of_slot(socket.slot) == Some(role)) {
+            for (key, socket) in here.filter(|(_, socket)| ProcessRole::from_slot(socket.slot) == Some(role)) {
                 let (local, remote) = (end(key.local, key.local_port), end(key.remote, key.remote_port));
                 // Another namespace's loopback cannot be captured here.
                 if !own && (local.ip().is_loopback() || remote.ip().is_loopback()) {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     fn servers(captured: &[CapturedConnection], table: &[(types::connection_key, types::connection)]) -> OwnedTraffic {
-        Ownership::of(captured, table, OWN, 100).owned(ProcessRole::Server, None)
+        Ownership::new(captured, table, OWN, 100).owned(ProcessRole::Server, None)
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
             socket(OWN, "10.0.0.9:40000", "10.0.0.1:16379", 4),
             socket(OTHER, "172.17.0.2:6379", "172.17.0.1:40000", 3),
         ];
-        let ownership = Ownership::of(&[captured("10.0.0.9:40000", "172.17.0.2:6379", 7)], &table, OWN, 100);
+        let ownership = Ownership::new(&[captured("10.0.0.9:40000", "172.17.0.2:6379", 7)], &table, OWN, 100);
         for role in ProcessRole::ALL {
             assert_eq!(ownership.owned(role, None).payload_bytes, 7, "{role:?}");
         }
@@ -235,7 +235,7 @@ mod tests {
     fn roles_are_told_by_the_slot() {
         let (client, server) = ("10.0.0.9:40000", "10.0.0.1:6379");
         let table = [socket(OWN, server, client, 3), socket(OTHER, client, server, 4)];
-        let ownership = Ownership::of(&[captured(client, server, 7)], &table, OWN, 100);
+        let ownership = Ownership::new(&[captured(client, server, 7)], &table, OWN, 100);
         assert_eq!(ownership.owned(ProcessRole::Server, None).slots, BTreeSet::from([3]));
         assert_eq!(ownership.owned(ProcessRole::Client, None).slots, BTreeSet::from([4]));
         assert_eq!(ownership.captured(None), 7);

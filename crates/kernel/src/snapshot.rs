@@ -4,6 +4,7 @@ use crate::bpf::CounterPrograms;
 use crate::clock::ClockStamp;
 use crate::cycles::CycleEvents;
 use crate::error::Error;
+use crate::object::{Plain, bytes_of, lookup, plain, plain_types};
 use crate::skeleton::types;
 use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
@@ -13,21 +14,6 @@ use std::io::Read;
 
 /// Threads are read again if one ends meanwhile, at most this often.
 const ATTEMPTS: u32 = 8;
-
-/// Types of the headers in `bpf/` that are made of integers only.
-///
-/// # Safety
-///
-/// Every bit pattern must be a valid value of the type.
-pub(crate) unsafe trait Plain: Copy {}
-
-macro_rules! plain_types {
-    ($($type:ty),+ $(,)?) => {$(
-        // SAFETY: integers and arrays of integers; the headers' enums are wrapped integers here.
-        unsafe impl $crate::snapshot::Plain for $type {}
-    )+};
-}
-pub(crate) use plain_types;
 
 plain_types!(
     types::totals,
@@ -42,17 +28,6 @@ plain_types!(
     types::sampling_window,
     types::timing_window,
 );
-
-/// Reads a value from the start of `bytes`; `None` if there are too few.
-pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: the length was checked, the read need not be aligned, and any bytes are a `T`.
-    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
-
-pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
-    // SAFETY: the value is `size_of::<T>()` bytes long, and the header's types have no padding.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
 
 /// Sums since the programs were loaded.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +75,7 @@ impl CounterSnapshot {
     }
 
     /// Returns the CPU time of each live thread of some slots, nanoseconds.
-    pub(crate) fn of_slots(&self, slots: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
+    pub(crate) fn thread_cpu_ns(&self, slots: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
         let threads = self.threads.iter().filter(|reading| slots.contains(&reading.slot));
         threads.map(|reading| (reading.tid, reading.used.cpu_ns)).collect()
     }
@@ -162,8 +137,7 @@ fn compat_calls(programs: &CounterPrograms) -> Result<Vec<(types::compat_key, ty
 
 pub(crate) fn connections(programs: &CounterPrograms) -> Vec<(types::connection_key, types::connection)> {
     let table = &programs.connections;
-    let owner = |key: &[u8]| plain(&table.lookup(key, MapFlags::ANY).ok()??);
-    table.keys().filter_map(|key| Some((plain(&key)?, owner(&key)?))).collect()
+    table.keys().filter_map(|key| Some((plain(&key)?, lookup(table, &key).ok()??))).collect()
 }
 
 /// Returns the live threads that have a slot.
@@ -186,8 +160,7 @@ pub(crate) fn processes(programs: &CounterPrograms) -> Vec<(u32, types::process)
         .keys()
         .filter_map(|key| {
             let pid = u32::from_ne_bytes(key.as_slice().try_into().ok()?);
-            let value = programs.processes.lookup(&key, MapFlags::ANY).ok()??;
-            Some((pid, plain(&value)?))
+            Some((pid, lookup(&programs.processes, &key).ok()??))
         })
         .collect();
     list.sort_by_key(|(pid, process)| (process.since_ns, *pid));
@@ -196,8 +169,8 @@ pub(crate) fn processes(programs: &CounterPrograms) -> Vec<(u32, types::process)
 
 /// Gives a process a slot unless it has one.
 pub(crate) fn enlist(programs: &CounterPrograms, pid: u32, process: &types::process) -> Result<bool, Error> {
-    let known = programs.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
-    if known.and_then(|bytes| plain::<types::process>(&bytes)).is_some_and(|known| known.alive != 0) {
+    let known: Option<types::process> = lookup(&programs.processes, &pid.to_ne_bytes())?;
+    if known.is_some_and(|known| known.alive != 0) {
         return Ok(false);
     }
     programs.processes.update(&pid.to_ne_bytes(), bytes_of(process), MapFlags::ANY)?;

@@ -11,7 +11,7 @@ pub(crate) struct SplitEvidence {
     pub(crate) system_ns: u64,
     pub(crate) tick_ns: u64,
     pub(crate) calls: u64,
-    /// How many of these were timed.
+    /// How many calls were timed.
     pub(crate) timed: u64,
     /// Page faults, which no system call shows.
     pub(crate) faults: u64,

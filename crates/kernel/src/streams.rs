@@ -8,9 +8,8 @@ mod order;
 use crate::clock::ClockStamp;
 use crate::discover::check_pid_namespace;
 use crate::error::Error;
-use crate::object::{self, has_tracepoint, kernel_types, map, ring_size};
+use crate::object::{self, has_tracepoint, kernel_types, map, plain, plain_types, ring_size};
 use crate::skeleton::stream_types as types;
-use crate::snapshot::{plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
 use order::StreamOrder;
 use overhead_model::add_fields;
@@ -40,6 +39,7 @@ const TIMEOUT_CHECK: Duration = Duration::from_millis(50);
 /// Bytes before the payload in a record.
 const HEADER: usize = size_of::<types::piece>();
 
+/// The sockets to capture, and limits.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
     /// Paths of the servers' sockets, or `@` and an abstract name.
@@ -58,9 +58,9 @@ pub struct StreamBytes {
     /// Number of the connection, from 1.
     pub id: u64,
     pub to_server: bool,
-    /// Bytes of the direction before these, since the connection began or was first seen.
+    /// Bytes of the direction before these, since the connection started or was first seen.
     pub offset: u64,
-    /// The connection began before the capture.
+    /// The connection is older than the capture.
     pub is_old: bool,
     /// Process that connected.
     pub client_pid: u32,
@@ -88,6 +88,7 @@ impl StreamBytes {
     }
 }
 
+/// Why a piece lacks bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AbsentBytes {
     /// Beyond [`StreamOptions::limit`].
@@ -98,14 +99,17 @@ pub enum AbsentBytes {
     Call(i32),
 }
 
+/// Sums over all captured sockets since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
     /// Calls that wrote at least one byte.
     pub calls: u64,
     pub bytes: u64,
+    /// Bytes that reached the ring.
     pub copied: u64,
     /// Records that found no room in the ring.
     pub lost: u64,
+    /// Bytes of these records.
     pub lost_bytes: u64,
 }
 
@@ -125,7 +129,7 @@ pub struct UnixStreams {
 }
 
 impl UnixStreams {
-    /// Loads the programs and begins capturing.
+    /// Loads the programs and starts capturing.
     ///
     /// # Errors
     ///
@@ -165,7 +169,7 @@ impl UnixStreams {
         Ok(streams)
     }
 
-    /// Returns the processes whose connections began before the capture and are still open.
+    /// Returns the processes whose connections are older than the capture and still open.
     pub fn client_pids(&self) -> Result<BTreeSet<u32>, Error> {
         Ok(self.alive()?.into_iter().map(|alive| alive.client_pid as u32).filter(|pid| *pid > 0).collect())
     }
@@ -239,6 +243,7 @@ impl UnixStreams {
         self.order.forget(id);
     }
 
+    /// Adds up the counters of all CPUs.
     pub fn counts(&self) -> Result<StreamCounts, Error> {
         let copies = map(&self.object, "sums")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
         let mut counts = StreamCounts::default();

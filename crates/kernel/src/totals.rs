@@ -1,4 +1,4 @@
-//! What TCP itself counts for the connections to some ports: payload, segments, retransmissions and headers.
+//! TCP's own counters for connections to some ports: payload, segments, retransmissions and headers.
 //!
 //! The programs in `bpf/totals.bpf.c` follow these connections in every network namespace, and add their counters up. Both
 //! ends of a connection between processes of this host are counted, each under a key of its own.
@@ -10,13 +10,12 @@
 //! the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while a
 //! capture on this host shows larger frames with fewer headers.
 
-use crate::discover::check_pid_namespace;
 use crate::error::Error;
-use crate::object::{self, map};
+use crate::object::{self, Plain, bytes_of, lookup, map, plain, plain_types};
 use crate::opened::words;
 use crate::ownership::end;
 use crate::skeleton::totals_types as types;
-use crate::snapshot::{Plain, bytes_of, plain, plain_types};
+use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -43,15 +42,17 @@ pub struct SocketGroup {
     /// The client's port is 0 if its connections to the server's port share a sum.
     pub local: SocketAddr,
     pub remote: SocketAddr,
+    /// Whether the local end accepted the connections.
     pub is_server: bool,
     /// Whether the connections were open before they were followed.
     pub is_adopted: bool,
 }
 
-/// What TCP sent or received.
+/// Segments and bytes that TCP sent or received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentTotals {
     pub segments: u64,
+    /// Without headers; with retransmissions if sent.
     pub payload_bytes: u64,
     /// IP and TCP headers.
     pub header_bytes: u64,
@@ -64,7 +65,7 @@ impl SegmentTotals {
     }
 }
 
-/// What the sockets at one end sent and received.
+/// Totals of the sockets at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketTotals {
     /// With retransmissions.
@@ -73,12 +74,14 @@ pub struct SocketTotals {
     pub received: SegmentTotals,
     /// Part of what was sent.
     pub retransmitted_bytes: u64,
+    /// Part of the sent segments.
     pub retransmitted_segments: u64,
     /// Connections that were opened, or met open if the group is adopted, and those that were closed.
     pub opened: u64,
     pub closed: u64,
     /// Sum of smoothed round-trip times, microseconds, and how many it has.
     pub round_trip_us: u64,
+    /// Number of round-trip times in the sum.
     pub round_trips: u64,
 }
 
@@ -86,35 +89,19 @@ impl SocketTotals {
     /// Returns the sum's growth since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        let mut difference = *self;
-        difference.each(before, u64::saturating_sub);
-        difference
+        CounterSum::since(self, before)
     }
 
+    /// Adds the sum of other connections.
     pub fn add(&mut self, other: &Self) {
-        self.each(other, u64::saturating_add);
+        CounterSum::add(self, other);
     }
+}
 
-    fn each(&mut self, other: &Self, with: impl Fn(u64, u64) -> u64) {
-        self.numbers().into_iter().zip(other.clone().numbers()).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
-    }
-
-    fn numbers(&mut self) -> [&mut u64; 12] {
-        let Self { sent, received, .. } = self;
-        [
-            &mut sent.segments,
-            &mut sent.payload_bytes,
-            &mut sent.header_bytes,
-            &mut received.segments,
-            &mut received.payload_bytes,
-            &mut received.header_bytes,
-            &mut self.retransmitted_bytes,
-            &mut self.retransmitted_segments,
-            &mut self.opened,
-            &mut self.closed,
-            &mut self.round_trip_us,
-            &mut self.round_trips,
-        ]
+counter_sums! {
+    SegmentTotals { segments, payload_bytes, header_bytes }
+    SocketTotals {
+        sent, received, retransmitted_bytes, retransmitted_segments, opened, closed, round_trip_us, round_trips,
     }
 }
 
@@ -144,6 +131,7 @@ impl From<types::end_totals> for SocketTotals {
 /// Totals since the programs were loaded.
 #[derive(Clone, Debug, Default)]
 pub struct FollowedTraffic {
+    /// Both ends of a connection between processes of this host have a group each.
     pub groups: BTreeMap<SocketGroup, SocketTotals>,
     /// The traffic of groups that found no room: of clients' sockets, and of servers'.
     pub remaining: [SocketTotals; 2],
@@ -173,10 +161,7 @@ impl TcpFollower {
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
     /// [`Error::Attach`] if this machine cannot do it.
     pub fn start(ports: &[u16], by_connection: bool) -> Result<Self, Error> {
-        libbpf_rs::set_print(None);
-        check_pid_namespace()?;
-        object::kernel_types()?;
-        let object = object::load(OBJECT, |_| false, &[])?;
+        let object = object::load_whole(OBJECT)?;
         let map = |name| map(&object, name);
         let followed = map("followed")?;
         let mut links = BTreeMap::new();
@@ -191,7 +176,7 @@ impl TcpFollower {
             links.insert(program.name().to_string_lossy().into_owned(), link);
         }
         let mut link =
-            |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("there is no program {name}")));
+            |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
         let (adopt, settle, changes) = (link("adopt")?, link("settle_open")?, link("change_state")?);
         let (settings, sums, remaining, losses) = (map("settings")?, map("sums")?, map("remaining")?, map("losses")?);
         let follower = Self { by_connection, settings, sums, remaining, losses, adopt, settle, _changes: changes };
@@ -238,7 +223,7 @@ fn run(link: &Link) -> Result<(), Error> {
 }
 
 fn value<T: Plain + Default>(map: &MapHandle, key: u32) -> Result<T, Error> {
-    Ok(map.lookup(&key.to_ne_bytes(), MapFlags::ANY)?.and_then(|bytes| plain(&bytes)).unwrap_or_default())
+    Ok(lookup(map, &key.to_ne_bytes())?.unwrap_or_default())
 }
 
 fn group(key: &types::totals_key) -> SocketGroup {

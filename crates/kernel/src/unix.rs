@@ -11,6 +11,7 @@ const LISTENS: u64 = 0x10000;
 /// `SOCK_STREAM` in the type column.
 const STREAM: u64 = 1;
 
+/// A listening UNIX stream socket and its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixServer {
     /// A path, or `@` and the name of an abstract socket.

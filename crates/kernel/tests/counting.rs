@@ -5,7 +5,7 @@
 #[allow(dead_code)]
 mod child;
 
-use child::Child;
+use child::{Child, calls, counters, named};
 use overhead_kernel::{
     CounterOptions, CycleChoice, Error, KernelCounters, OwnCost, ProcessRole, ProcessSelection, doctor,
 };
@@ -14,35 +14,16 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Loads counters for processes that are added later; `None` if this machine cannot count.
-fn counters(options: &CounterOptions) -> Option<KernelCounters> {
-    match KernelCounters::load(options) {
-        Ok(counters) => Some(counters),
-        Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error @ Error::Permission(_)) if !child::is_root() => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-fn named() -> CounterOptions {
-    let mut options = CounterOptions::for_ports([]);
-    options.server = ProcessSelection::Named("no server was named".to_owned());
-    options.client = ProcessSelection::Named("no client was named".to_owned());
-    options
-}
-
 fn server(counters: &record::Counters) -> &record::Role {
     counters.server.value().expect("there is a server")
 }
 
-fn calls(role: &record::Role, name: &str) -> u64 {
-    role.syscalls.get(name).map_or(0, |call| call.count)
+/// Lets a child work and end as one of this role, and returns what was counted.
+fn record_of(counters: &mut KernelCounters, role: ProcessRole, child: Child) -> record::Counters {
+    counters.add_process(role, child.pid).unwrap();
+    counters.begin().unwrap();
+    child.run();
+    counters.record_so_far().unwrap()
 }
 
 fn within(value: u64, expected: u64, share: f64) -> bool {
@@ -70,10 +51,7 @@ fn every_call_of_a_process_is_counted() {
 fn errors_are_counted_with_their_calls() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::close_nothing(250));
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let close = &server(&record).syscalls["close"];
     assert_eq!((close.count, close.errors), (250, 250));
 }
@@ -92,10 +70,7 @@ fn threads_are_followed_whether_old_or_new() {
             });
         },
     );
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     assert_eq!(calls(server(&record), "getppid"), 3 * 1_000 + 4 * 10_000);
 }
 
@@ -110,10 +85,7 @@ fn forks_are_followed_to_the_grandchildren() {
             });
         }
     });
-    counters.add_process(ProcessRole::Client, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Client, child);
     let role = record.client.value().unwrap();
     assert_eq!(calls(role, "getppid"), 3 * 570);
     assert_eq!(role.pids.len(), 7);
@@ -137,10 +109,7 @@ fn a_new_thread_does_not_return_from_the_call_that_made_it_and_its_end_is_a_call
             std::process::Command::new("/bin/true").status().unwrap();
         }
     });
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let role = server(&record);
     assert_eq!((clones(role), calls(role, "exit"), calls(role, "exit_group")), (8, 5, 4), "{:?}", role.syscalls);
     assert_eq!(calls(role, "execve"), 3);
@@ -154,10 +123,7 @@ fn a_return_from_a_signal_is_a_call_and_a_call_of_no_number_is_none() {
         child::no_call(-1, 30);
         child::no_call(100_000, 20);
     });
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let role = server(&record);
     let other = &role.syscalls["other"];
     assert_eq!((calls(role, "rt_sigreturn"), other.count, other.errors), (40, 20, 20), "{:?}", role.syscalls);
@@ -167,10 +133,7 @@ fn a_return_from_a_signal_is_a_call_and_a_call_of_no_number_is_none() {
 fn a_call_that_seccomp_refuses_counts_with_its_error() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting_after(child::refuse_getppid, |()| child::getppid(250));
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let getppid = &server(&record).syscalls["getppid"];
     assert_eq!((getppid.count, getppid.errors), (250, 250));
 }
@@ -192,10 +155,7 @@ fn a_thread_that_is_killed_in_a_call_returns_from_it_once() {
 fn children_born_before_the_counters_belong_to_their_parent() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::with_waiting_fork(|| child::getppid(321), || ());
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     assert_eq!(calls(server(&record), "getppid"), 321);
 }
 
@@ -203,10 +163,7 @@ fn children_born_before_the_counters_belong_to_their_parent() {
 fn a_command_counts_from_its_exec() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::exec(&["/bin/sh", "-c", "/bin/true; exec /bin/true"]));
-    counters.add_process(ProcessRole::Client, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Client, child);
     let role = record.client.value().unwrap();
     assert!(calls(role, "execve") >= 3, "{:?}", role.syscalls);
     assert!(role.comms.contains(&"true".to_owned()), "{:?}", role.comms);
@@ -274,10 +231,7 @@ fn threads_that_have_ended_leave_their_time() {
 fn a_process_that_lives_in_system_calls_spends_kernel_time() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::read_zeroes(4_000, 1 << 20));
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let on_cpu = server(&record).on_cpu_ns.value().unwrap();
     assert!(on_cpu.kernel > (on_cpu.user + on_cpu.kernel) * 9 / 10, "{on_cpu:?}");
     let read = &server(&record).syscalls["read"];
@@ -291,10 +245,7 @@ fn a_process_that_lives_in_system_calls_spends_kernel_time() {
 fn waiting_is_not_time_inside_a_call() {
     let Some(mut counters) = counters(&named()) else { return };
     let child = Child::waiting(|| child::sleep_often(200, Duration::from_millis(2)));
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let role = server(&record);
     let sleep = &role.syscalls["clock_nanosleep"];
     assert_eq!(sleep.count, 200);
@@ -473,7 +424,7 @@ fn without_a_client_here_the_client_is_absent_not_zero() {
     let port = child::free_port();
     let _listener = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), drop);
     let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
-    // This process is no client.
+    // This process does not count as a client.
     let _ours = TcpStream::connect(("127.0.0.1", port)).unwrap();
     counters.begin().unwrap();
     let record = counters.record_so_far().unwrap();
@@ -513,10 +464,7 @@ fn cycles_come_through_perf_events_by_the_same_way_as_on_hardware() {
     options.cycles = CycleChoice::TscAsHardware;
     let Some(mut counters) = counters(&options) else { return };
     let child = Child::waiting(|| child::spin(Duration::from_millis(500)));
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let role = server(&record);
     let cycles = role.cycles.value().unwrap();
     if cycles.source == record::CycleSource::Reference {
@@ -524,7 +472,7 @@ fn cycles_come_through_perf_events_by_the_same_way_as_on_hardware() {
         return;
     }
     let on_cpu = role.on_cpu_ns.value().unwrap();
-    // Both are the same counter. Switches that the tracepoint misses may cost some of it.
+    // Both are the same counter. The counter may lose cycles at switches that the tracepoint misses.
     assert!(within(cycles.user, cycles.kernel, 0.01), "{cycles:?}");
     let rate = cycles.user as f64 / (on_cpu.user + on_cpu.kernel) as f64;
     assert!(rate > 0.5 && rate < 10.0, "{rate} ticks per ns: {cycles:?}");
@@ -537,10 +485,7 @@ fn cycles_of_the_cpu_come_apart_by_mode() {
         child::spin(Duration::from_millis(300));
         child::read_zeroes(100, 1 << 20);
     });
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let role = server(&record);
     let cycles = role.cycles.value().unwrap();
     if cycles.source == record::CycleSource::Reference {
@@ -559,10 +504,7 @@ fn reference_cycles_are_time_at_a_rate_and_say_why() {
     options.cycles = CycleChoice::Reference;
     let Some(mut counters) = counters(&options) else { return };
     let child = Child::waiting(|| child::spin(Duration::from_millis(100)));
-    counters.add_process(ProcessRole::Server, child.pid).unwrap();
-    counters.begin().unwrap();
-    child.run();
-    let record = counters.record_so_far().unwrap();
+    let record = record_of(&mut counters, ProcessRole::Server, child);
     let cycles = server(&record).cycles.value().unwrap();
     assert_eq!(cycles.source, record::CycleSource::Reference);
     assert_eq!(cycles.reason.as_deref(), Some("hardware cycles were not asked for"));

@@ -1,15 +1,15 @@
 //! Checks whose connections are a command's. Skips without root or a kernel with BTF.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
 mod child;
 
-use overhead_kernel::{Error, OpenedConnections, own_network_namespace};
+use overhead_kernel::{OpenedConnections, own_network_namespace};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
-/// What this program does if it is the command: connects so often, each time in the child of the process before.
+/// Run as the command, this program connects so often, each time in the child of the process before.
 const ADDRESS: &str = "OVERHEAD_TEST_ADDRESS";
 const GENERATIONS: &str = "OVERHEAD_TEST_GENERATIONS";
 
@@ -35,20 +35,16 @@ fn this_program_as_a_command() {
 fn connections_of_a_command_and_its_orphans_are_told_from_others() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = listener.local_addr().unwrap();
-    let opened = match OpenedConnections::start(&[server.port()], own_network_namespace()) {
-        Ok(opened) => opened,
-        Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => return println!("skipped: {error}"),
-        Err(error @ Error::Permission(_)) if !child::is_root() => return println!("skipped: {error}"),
-        Err(error) => panic!("{error}"),
-    };
+    let opened = child::or_skip(OpenedConnections::start(&[server.port()], own_network_namespace()));
+    let Some(opened) = opened else { return };
     let own = TcpStream::connect(server).unwrap().local_addr().unwrap();
     assert_eq!(listener.accept().unwrap().1, own);
     assert!(command(server, 3).status().unwrap().success());
     let theirs = [(); 3].map(|()| listener.accept().unwrap().1);
-    assert_eq!(opened.of_ends(own, server).unwrap(), Some(false));
-    assert_eq!(theirs.map(|client| opened.of_ends(client, server).unwrap()), [Some(true); 3]);
-    assert_eq!(opened.of_ends(server, own).unwrap(), None, "the client is the other end");
+    assert_eq!(opened.opened_by_command(own, server).unwrap(), Some(false));
+    assert_eq!(theirs.map(|client| opened.opened_by_command(client, server).unwrap()), [Some(true); 3]);
+    assert_eq!(opened.opened_by_command(server, own).unwrap(), None, "the client is the other end");
     assert_eq!(opened.counts().unwrap(), (3, 0));
     assert_eq!((opened.opened_after(0), opened.opened_after(u64::MAX)), (3, 0));
-    assert_eq!(opened.of_syn(own.port(), 7).unwrap(), None);
+    assert_eq!(opened.opener_of_syn(own.port(), 7).unwrap(), None);
 }

@@ -5,28 +5,12 @@
 #[allow(dead_code)]
 mod child;
 
-use child::Child;
-use overhead_kernel::{CapturedConnection, CounterOptions, Error, KernelCounters, ProcessRole, ProcessSelection};
+use child::{Child, calls, counters, named};
+use overhead_kernel::{CapturedConnection, CounterOptions, KernelCounters, ProcessRole, ProcessSelection};
 use overhead_model::Protocol;
 use overhead_model::record::{self, Measured};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-
-/// Loads counters; `None` if this machine cannot count.
-fn counters(options: &CounterOptions) -> Option<KernelCounters> {
-    match KernelCounters::load(options) {
-        Ok(counters) => Some(counters),
-        Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error @ Error::Permission(_)) if !child::is_root() => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 /// Returns false if sockets cannot be observed.
 fn sees_sockets(record: &record::Counters) -> bool {
@@ -35,10 +19,6 @@ fn sees_sockets(record: &record::Counters) -> bool {
         println!("skipped: {reason}");
     }
     reason.is_none()
-}
-
-fn calls(role: &record::Role, name: &str) -> u64 {
-    role.syscalls.get(name).map_or(0, |call| call.count)
 }
 
 /// A server that calls `getppid` and answers, for each message of 100 bytes on one connection.
@@ -50,6 +30,11 @@ fn echo(listener: TcpListener) {
         child::getppid(1);
         stream.write_all(&buffer).unwrap();
     }
+}
+
+/// A server process that waits to [`echo`].
+fn echoing(port: u16) -> Child {
+    Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo)
 }
 
 fn ask(stream: &mut TcpStream, times: usize) {
@@ -69,6 +54,15 @@ fn asking(from: u16, to: u16, times: usize) -> Child {
     })
 }
 
+/// Counts while a client talks to a server, until both have ended.
+fn exchange(counters: &mut KernelCounters, server: Child, client: Child) {
+    counters.begin().unwrap();
+    let server = server.let_go();
+    client.run();
+    server.join();
+    counters.mark_end().unwrap();
+}
+
 fn captured(from: u16, to: u16, payload_bytes: u64) -> CapturedConnection {
     let end = |port| SocketAddr::from(([127, 0, 0, 1], port));
     CapturedConnection { client: end(from), server: end(to), protocol: Protocol::Resp, payload_bytes }
@@ -80,7 +74,7 @@ fn a_server_on_the_same_port_in_another_namespace_is_not_counted() {
         return println!("skipped: a network namespace needs root");
     }
     let (port, from) = (child::free_port(), child::free_port());
-    let ours = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo);
+    let ours = echoing(port);
     let other = Child::waiting_after(
         move || {
             assert!(child::leave_network_namespace());
@@ -120,14 +114,9 @@ fn a_server_on_the_same_port_in_another_namespace_is_not_counted() {
 #[test]
 fn the_share_that_the_capture_saw_is_said_and_figures_are_withheld_where_it_is_small() {
     let (port, from) = (child::free_port(), child::free_port());
-    let server = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo);
+    let server = echoing(port);
     let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
-    counters.begin().unwrap();
-    let client = asking(from, port, 100);
-    let server = server.let_go();
-    client.run();
-    server.join();
-    counters.mark_end().unwrap();
+    exchange(&mut counters, server, asking(from, port, 100));
     let whole = counters.attribute(&[captured(from, port, 20_000)]).unwrap();
     if !sees_sockets(&whole) {
         return;
@@ -151,7 +140,7 @@ fn the_share_that_the_capture_saw_is_said_and_figures_are_withheld_where_it_is_s
 fn two_protocols_are_counted_apart() {
     let ports = [child::free_port(), child::free_port()];
     let from = [child::free_port(), child::free_port()];
-    let servers = ports.map(|port| Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo));
+    let servers = ports.map(echoing);
     let Some(mut counters) = counters(&CounterOptions::for_ports(ports)) else { return };
     counters.begin().unwrap();
     let clients = [asking(from[0], ports[0], 10), asking(from[1], ports[1], 30)];
@@ -188,12 +177,7 @@ fn a_server_that_is_busy_on_other_sockets_is_said_to_be() {
         },
     );
     let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
-    counters.begin().unwrap();
-    let client = asking(from, port, 100);
-    let server = server.let_go();
-    client.run();
-    server.join();
-    counters.mark_end().unwrap();
+    exchange(&mut counters, server, asking(from, port, 100));
     let record = counters.attribute(&[captured(from, port, 20_000)]).unwrap();
     if !sees_sockets(&record) {
         return;
@@ -245,7 +229,7 @@ fn a_command_of_ours_is_a_client_from_its_exec_on() {
 #[test]
 fn programs_that_a_command_starts_are_clients_apart_from_it() {
     let (port, from) = (child::free_port(), child::free_port());
-    let server = Child::waiting_after(move || TcpListener::bind(("127.0.0.1", port)).unwrap(), echo);
+    let server = echoing(port);
     let mut options = CounterOptions::for_ports([port]);
     options.adopt_children = true;
     let Some(mut counters) = counters(&options) else { return };
@@ -297,10 +281,7 @@ fn a_command_that_starts_a_server_is_not_the_client_of_it() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_of_32_bit_programs_have_their_own_names() {
-    let mut options = CounterOptions::for_ports([]);
-    options.server = ProcessSelection::Named("no server was named".to_owned());
-    options.client = options.server.clone();
-    let Some(mut counters) = counters(&options) else { return };
+    let Some(mut counters) = counters(&named()) else { return };
     if !std::path::Path::new("/proc/sys/abi/vsyscall32").exists() {
         return println!("skipped: this kernel runs no 32-bit programs");
     }

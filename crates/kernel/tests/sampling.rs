@@ -52,7 +52,7 @@ fn now_ns() -> u64 {
 }
 
 /// Reports both frames of an operation as the dissector does.
-fn tell(listener: &mut dyn Listener, number: u64, kind: usize, ends: [SocketAddr; 2], starts: [u32; 2]) {
+fn add_exchange(listener: &mut dyn Listener, number: u64, kind: usize, ends: [SocketAddr; 2], starts: [u32; 2]) {
     for side in Side::BOTH {
         let at = side as usize;
         let frame = 2 * number + at as u64 + 1;
@@ -120,10 +120,10 @@ fn each_kind_of_operation_has_its_own_calls() {
     counters.mark_end().unwrap();
     for (number, (time_ns, kind)) in sent.iter().enumerate() {
         if listener.advance_to(*time_ns).0 {
-            tell(&mut listener, number as u64, *kind, ends, starts);
+            add_exchange(&mut listener, number as u64, *kind, ends, starts);
         }
     }
-    let works = listener.finish().of_server();
+    let works = listener.finish().server_work();
     println!("{} operations, {works:#?}", sent.len());
     drop(stream);
     drop(server);

@@ -5,26 +5,15 @@
 #[allow(dead_code)]
 mod child;
 
-use overhead_kernel::{Error, SocketGroup, SocketTotals, TcpFollower, own_network_namespace};
+use overhead_kernel::{SocketGroup, SocketTotals, TcpFollower, own_network_namespace};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 fn follower(ports: &[u16], by_connection: bool) -> Option<TcpFollower> {
-    match TcpFollower::start(ports, by_connection) {
-        Ok(follower) => Some(follower),
-        Err(error @ (Error::NoBtf(_) | Error::PidNamespace)) => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error @ Error::Permission(_)) if !child::is_root() => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    child::or_skip(TcpFollower::start(ports, by_connection))
 }
 
-/// Sends a request and reads an answer of these lengths.
+/// Sends a request and reads an answer, of the given lengths.
 fn exchange(client: &mut TcpStream, server: &mut TcpStream, lengths: [usize; 2]) {
     for (length, from_client) in lengths.into_iter().zip([true, false]) {
         let (from, to) = if from_client { (&mut *client, &mut *server) } else { (&mut *server, &mut *client) };
@@ -33,7 +22,7 @@ fn exchange(client: &mut TcpStream, server: &mut TcpStream, lengths: [usize; 2])
     }
 }
 
-fn of(follower: &TcpFollower, is_server: bool) -> Vec<(SocketGroup, SocketTotals)> {
+fn groups(follower: &TcpFollower, is_server: bool) -> Vec<(SocketGroup, SocketTotals)> {
     let totals = follower.read().unwrap();
     assert_eq!((totals.lost, totals.remaining), (0, [SocketTotals::default(); 2]));
     totals.groups.into_iter().filter(|(group, _)| group.is_server == is_server).collect()
@@ -47,7 +36,7 @@ fn both_ends_count_what_they_sent_from_their_first_segment() {
     let mut client = TcpStream::connect(address).unwrap();
     let (mut server, peer) = listener.accept().unwrap();
     exchange(&mut client, &mut server, [100, 3_000]);
-    let open = of(&follower, true);
+    let open = groups(&follower, true);
     exchange(&mut client, &mut server, [20, 70_000]);
     // The client closes first, and reads the server's FIN.
     client.shutdown(Shutdown::Write).unwrap();
@@ -55,7 +44,9 @@ fn both_ends_count_what_they_sent_from_their_first_segment() {
     drop(server);
     assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
     drop(client);
-    let ([(server_end, server)], [(client_end, client)]) = (&of(&follower, true)[..], &of(&follower, false)[..]) else {
+    let ([(server_end, server)], [(client_end, client)]) =
+        (&groups(&follower, true)[..], &groups(&follower, false)[..])
+    else {
         panic!("one group at each end");
     };
     assert_eq!((server_end.local, server_end.remote), (address, peer));
@@ -87,7 +78,7 @@ fn connections_of_one_client_share_a_sum_however_they_end() {
             assert_eq!(last.read(&mut [0; 1]).unwrap(), 0);
         }
     }
-    let ([(group, server)], [(_, client)]) = (&of(&follower, true)[..], &of(&follower, false)[..]) else {
+    let ([(group, server)], [(_, client)]) = (&groups(&follower, true)[..], &groups(&follower, false)[..]) else {
         panic!("one group at each end");
     };
     assert_eq!(group.remote.port(), 0);
@@ -95,7 +86,7 @@ fn connections_of_one_client_share_a_sum_however_they_end() {
     assert_eq!((server.received.payload_bytes, server.sent.payload_bytes), (400, 40_000));
     assert_eq!((server.sent, server.received), (client.received, client.sent), "also what TIME-WAIT answers");
     assert_eq!(&follower.remove(group).unwrap(), server);
-    assert!(of(&follower, true).is_empty());
+    assert!(groups(&follower, true).is_empty());
 }
 
 #[test]
@@ -109,7 +100,7 @@ fn connections_that_were_open_before_count_from_then_on() {
     follower.follow_ports(&[address.port()]).unwrap();
     follower.adopt_open().unwrap();
     exchange(&mut client, &mut server, [7, 9]);
-    let [(group, totals)] = of(&follower, true)[..] else { panic!("one group") };
+    let [(group, totals)] = groups(&follower, true)[..] else { panic!("one group") };
     assert!(group.is_adopted && group.local == address);
     assert_eq!((totals.received.payload_bytes, totals.sent.payload_bytes), (7, 9));
     assert_eq!((totals.opened, totals.closed), (1, 0));

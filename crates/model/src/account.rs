@@ -68,7 +68,8 @@ pub struct Amounts([u64; Account::COUNT]);
 impl Amounts {
     pub const ZERO: Self = Self([0; Account::COUNT]);
 
-    pub fn of(account: Account, bytes: u64) -> Self {
+    /// Returns amounts that are zero except for one account.
+    pub fn new(account: Account, bytes: u64) -> Self {
         let mut amounts = Self::ZERO;
         amounts[account] = bytes;
         amounts
@@ -200,7 +201,7 @@ impl JsonSchema for Amounts {
     }
 }
 
-/// Accounts that are not named are zero; names that are not accounts are ignored, as the contract asks of readers.
+/// Accounts that are not named are zero; names that are not accounts are ignored, as the contract requires of readers.
 impl<'de> Deserialize<'de> for Amounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct AmountsVisitor;
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn amounts_survive_json_and_ignore_foreign_names() {
-        let mut amounts = Amounts::of(Account::Data, 108);
+        let mut amounts = Amounts::new(Account::Data, 108);
         amounts[Account::Ip] = 20;
         let json = serde_json::to_string(&amounts).unwrap();
         assert!(json.starts_with(r#"{"link":0,"ip":20,"tcp":0"#), "{json}");

@@ -8,7 +8,7 @@ pub struct AgentRows {
     /// Unix time.
     pub start_ns: u64,
     pub end_ns: u64,
-    /// Frames that windows lost, since the agent began.
+    /// Frames that windows lost, since the agent started.
     pub dropped: u64,
     pub flows: Vec<AgentFlowRow>,
     pub statements: Vec<AgentStatementRow>,
@@ -30,7 +30,9 @@ pub struct AgentRowKey {
     pub system: String,
     /// Empty if the server is in none.
     pub container: String,
+    /// Zone of the client's address.
     pub client_zone: String,
+    /// Zone of the server's address.
     pub server_zone: String,
 }
 
@@ -40,13 +42,19 @@ pub struct AgentFlowRow {
     pub key: AgentRowKey,
     /// Empty if the agent leaves out addresses.
     pub client: String,
+    /// Empty if the client is in none of this host.
     pub client_container: String,
     /// Of requests and of responses.
     pub wire_bytes: [u64; 2],
+    /// Of requests and of responses, without headers.
     pub payload_bytes: [u64; 2],
+    /// Of requests and of responses.
     pub segments: [u64; 2],
+    /// Segments that this host sent again.
     pub retransmitted_segments: u64,
+    /// Connections opened in the period.
     pub opened: u64,
+    /// Connections closed in the period.
     pub closed: u64,
     pub round_trip_us: u64,
     pub round_trips: u64,
@@ -62,6 +70,7 @@ pub struct AgentStatementRow {
     pub class: String,
     pub protocol: String,
     pub name: String,
+    /// The statement; empty if the row has none.
     pub text: String,
     /// Of requests and of responses.
     pub wire_bytes: [u64; 2],
@@ -70,5 +79,6 @@ pub struct AgentStatementRow {
     pub operations: u64,
     /// Half of the 95% interval.
     pub operations_interval: u64,
+    /// Billionths of the price's unit; absent without a price.
     pub cost_nano: Option<u64>,
 }

@@ -1,6 +1,6 @@
 //! Tables as RFC 4180 text: of runs, loads and comparisons.
 //!
-//! Names come from the wire and from users, so harmful characters are escaped. Spreadsheets run a cell that begins with
+//! Names come from the wire and from users, so harmful characters are escaped. Spreadsheets run a cell that starts with
 //! `=`, `+`, `-` or `@` as a formula, so such text gets a leading apostrophe. Numbers are written unchanged.
 
 use crate::outside::OutsideText;
@@ -58,7 +58,7 @@ impl Csv {
         Self { columns, text }
     }
 
-    /// Begins a row; [`CsvRow::end`] writes it.
+    /// Starts a row; [`CsvRow::end`] writes it.
     pub fn row(&mut self) -> CsvRow<'_> {
         let cells = vec![String::new(); self.columns.len()];
         CsvRow { table: self, cells }

@@ -2,7 +2,7 @@
 
 use crate::outside::{OutsideText, printable};
 use std::error::Error;
-use std::fmt::Arguments;
+use std::fmt::{self, Arguments, Display, Formatter};
 use std::io::{self, Write};
 
 /// The result is complete.
@@ -69,4 +69,40 @@ pub fn sentence(error: &dyn Error) -> String {
         source = cause.source();
     }
     sentence
+}
+
+/// An error with its own exit status.
+#[derive(Debug)]
+pub struct StatusFault {
+    /// The exit status.
+    pub status: u8,
+    message: String,
+}
+
+impl StatusFault {
+    /// Returns an error in the arguments or in what they name.
+    pub fn usage(message: String) -> Self {
+        Self { status: USAGE, message }
+    }
+
+    /// Returns the error for a user's request to stop; a capture needs two requests. `kept` describes what remains of the run.
+    pub fn aborted(kept: &str) -> Self {
+        Self { status: ABORTED, message: format!("aborted: {kept}") }
+    }
+}
+
+impl Display for StatusFault {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for StatusFault {}
+
+/// Returns with a [`StatusFault`] for wrong usage, in place of `Ok`.
+#[macro_export]
+macro_rules! bail_usage {
+    ($($message:tt)*) => {
+        return Err($crate::exit::StatusFault::usage(format!($($message)*)).into())
+    };
 }

@@ -1,8 +1,10 @@
 //! A captured link-layer unit, as every source returns it.
 
-use crate::stream::tags_len;
+use crate::call::CallPacket;
+use crate::stream;
 use std::fmt;
 
+/// A frame and its bytes, borrowed from the source.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Capture time in nanoseconds since the Unix epoch.
@@ -33,10 +35,22 @@ impl Frame<'_> {
 
     #[inline]
     fn unsent(&self) -> u32 {
-        if self.link == LinkType::UPPER_PDU { tags_len(self) } else { 0 }
+        if self.link == LinkType::UPPER_PDU { self.tags_len() } else { 0 }
+    }
+
+    /// Returns how many bytes of a [`LinkType::UPPER_PDU`] frame were never sent: the tags of a piece. 0 for packets of
+    /// other programs.
+    fn tags_len(&self) -> u32 {
+        match stream::column_text(self.bytes) {
+            Some((text, at)) if text.starts_with(stream::FORMAT.as_bytes()) => at as u32,
+            // The bytes of a call were also sent in captured frames.
+            Some(_) if CallPacket::read(self.bytes).is_some() => self.bytes.len() as u32,
+            _ => 0,
+        }
     }
 }
 
+/// A [`Frame`] with its own copy of the bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedFrame {
     time_ns: u64,
@@ -47,7 +61,7 @@ pub struct OwnedFrame {
 }
 
 impl OwnedFrame {
-    pub fn of(frame: &Frame<'_>) -> Self {
+    pub fn new(frame: &Frame<'_>) -> Self {
         let Frame { time_ns, link, original_len, interface, bytes } = *frame;
         Self { time_ns, link, original_len, interface, bytes: bytes.to_vec() }
     }

@@ -1,8 +1,9 @@
 //! The shared vocabulary of `overhead`. Every other crate may depend on this one, which only does arithmetic on amounts,
 //! (de)serialization and the wording of errors.
 //!
-//! - `account`, `operation`, `system`: accounts, operations, protocols; [`Tally`] receives closed operations
-//! - `frame`, `stream`, `call`: what captures hold; `trace`: the steps from frames to operations
+//! - `account`, `operation`, `system`: accounts, operations, protocols
+//! - `frame`, `stream`, `call`: what captures hold; `trace`: the steps from frames to operations, and
+//!   [`Tally`], which receives closed operations
 //! - `record`, `load`, `sweep`: the records of runs, loads and sweeps; `agent_rows`: what the agent archives; `spread`: repeated
 //!   measurements
 //! - `csv`, `outside`, `exit`, `privilege`: tables, text from outside, exit statuses, capabilities
@@ -34,8 +35,7 @@ pub use csv::Csv;
 pub use frame::{Frame, LinkType};
 pub use load::Load;
 pub use operation::{
-    Class, ConnectionSummary, DecidedBy, Ends, Listener, OTHER, Operation, Outcome, RowId, RowKey, Side, SideTotals,
-    Tally,
+    Class, ConnectionSummary, DecidedBy, Ends, OTHER, Operation, Outcome, RowId, RowKey, Side, SideTotals,
 };
 pub use outside::OutsideText;
 pub use record::{Measured, Run};
@@ -43,4 +43,4 @@ pub use spread::Spread;
 pub use stream::{StreamPiece, Transport};
 pub use sweep::Sweep;
 pub use system::{Protocol, System};
-pub use trace::{FrameFacts, TcpFlags, Trace};
+pub use trace::{FrameFacts, Listener, Tally, TcpFlags, Trace};

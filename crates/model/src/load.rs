@@ -161,7 +161,7 @@ pub struct LoadSummary {
 
 impl LoadSummary {
     /// Sums up runs; partial ones count only if there is no other. `None` if no operation was answered.
-    pub fn of(runs: &[LoadRun]) -> Option<Self> {
+    pub fn from_runs(runs: &[LoadRun]) -> Option<Self> {
         let mut order: Vec<usize> = (0..runs.len()).filter(|&run| runs[run].operations > 0).collect();
         if order.iter().any(|&run| runs[run].partial.is_none()) {
             order.retain(|&run| runs[run].partial.is_none());
@@ -198,19 +198,19 @@ mod tests {
 
     #[test]
     fn the_median_is_a_run() {
-        let summary = LoadSummary::of(&[run(30.0, None), run(10.0, None), run(20.0, None)]).unwrap();
+        let summary = LoadSummary::from_runs(&[run(30.0, None), run(10.0, None), run(20.0, None)]).unwrap();
         let wanted = LoadSummary { median_run: 2, per_second: 20.0, per_second_min: 10.0, per_second_max: 30.0 };
         assert_eq!(summary, wanted);
-        assert_eq!(LoadSummary::of(&[run(30.0, None), run(10.0, None)]).unwrap().median_run, 1);
+        assert_eq!(LoadSummary::from_runs(&[run(30.0, None), run(10.0, None)]).unwrap().median_run, 1);
     }
 
     #[test]
     fn a_partial_run_counts_only_alone() {
         let cut = || run(1.0, Some("the server went away"));
         let alone = |rate| LoadSummary { median_run: 0, per_second: rate, per_second_min: rate, per_second_max: rate };
-        assert_eq!(LoadSummary::of(&[run(30.0, None), cut()]), Some(alone(30.0)));
-        assert_eq!(LoadSummary::of(&[cut()]), Some(alone(1.0)));
-        assert_eq!(LoadSummary::of(&[run(0.0, Some("cut"))]), None);
+        assert_eq!(LoadSummary::from_runs(&[run(30.0, None), cut()]), Some(alone(30.0)));
+        assert_eq!(LoadSummary::from_runs(&[cut()]), Some(alone(1.0)));
+        assert_eq!(LoadSummary::from_runs(&[run(0.0, Some("cut"))]), None);
     }
 
     /// The committed records of real loads: each of their figures is in its column.

@@ -1,9 +1,8 @@
-//! Operations, that is requests with their responses, and the trait that receives closed ones.
+//! Operations, that is requests with their responses.
 
 use crate::account::Amounts;
 use crate::stream::Transport;
 use crate::system::Protocol;
-use crate::trace::Trace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -24,6 +23,7 @@ crate::enum_with! {
 impl Side {
     pub const BOTH: [Self; 2] = [Self::Request, Self::Response];
 
+    /// Returns the opposite direction.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -34,7 +34,7 @@ impl Side {
 }
 
 crate::enum_with! {
-    /// The purpose of an operation, so that a benchmark's figures are not diluted by handshakes and heartbeats.
+    /// The purpose of an operation, so that handshakes and heartbeats do not dilute a benchmark's results.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     pub enum Class, name: &'static str {
@@ -85,10 +85,11 @@ pub struct RowKey<'a> {
 /// Name of the row for everything beyond a limit, of operations and of statements.
 pub const OTHER: &str = "(other)";
 
-/// A row and statement of a [`Tally`], numbered by that tally.
+/// A row and statement of a [`crate::Tally`], numbered by that tally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
+/// The bytes of an operation in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideTotals {
     /// Frames touched. Shared frames count for each operation.
@@ -105,6 +106,7 @@ impl SideTotals {
     }
 }
 
+/// A closed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Totals by [`Side`].
@@ -188,110 +190,4 @@ impl ConnectionSummary {
     pub fn server_name(&self) -> String {
         self.names.as_ref().map_or_else(|| self.server.to_string(), |names| names[1].clone())
     }
-}
-
-/// Receives closed operations: the aggregate of the report does, and so does a list in a test.
-///
-/// Calls for different connections may come in any order, and the result must not depend on it. By default, all operations
-/// share a row and nothing is kept, for a tally that only listens.
-pub trait Tally {
-    /// Returns the number of the row and statement with this key. Creates it if needed.
-    fn row(&mut self, _key: RowKey<'_>) -> RowId {
-        RowId(0)
-    }
-
-    /// Returns whether statements are kept separate. If not, decoders need not extract them.
-    #[inline]
-    fn wants_statements(&self) -> bool {
-        true
-    }
-
-    /// Returns the number of statements held in memory; 0 if the tally does not hold them.
-    #[inline]
-    fn statements(&self) -> usize {
-        0
-    }
-
-    /// Keeps the `keep` largest statements by bytes and merges the others into [`OTHER`] of their rows. The choice depends
-    /// on all operations so far.
-    fn shed_statements(&mut self, _keep: usize) {}
-
-    /// Returns the current number of a row or statement, after statements were shed.
-    fn renumbered(&self, row: RowId) -> RowId {
-        row
-    }
-
-    /// Adds a closed operation of `row` to counts, totals and distributions.
-    fn operation(&mut self, _row: RowId, _operation: &Operation) {}
-
-    /// Adds `times` equal operations. Their latencies follow separately, by [`Tally::latency`].
-    fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
-        (0..times).for_each(|_| self.operation(row, operation));
-    }
-
-    /// Adds a latency in nanoseconds for `times` operations of `row`.
-    fn latency(&mut self, _row: RowId, _latency_ns: u64, _times: u64) {}
-
-    /// Returns whether [`Tally::each`] is wanted.
-    #[inline]
-    fn wants_each(&self) -> bool {
-        false
-    }
-
-    /// Reports each closed operation of `row` once, in addition to [`Tally::operation`] and [`Tally::operations`], if
-    /// [`Tally::wants_each`] returns true. Operations of a connection come in the order of closing. `start_ns` is the
-    /// capture time, in Unix nanoseconds, of the frame with the request's first byte or, if unseen, the response's last
-    /// byte; `None` if neither was seen.
-    #[inline]
-    fn each(&mut self, _row: RowId, _operation: &Operation, _start_ns: Option<u64>) {}
-
-    /// Adds bytes that came after their operation closed: to totals, not to distributions.
-    fn late(&mut self, _row: RowId, _side: Side, _totals: &SideTotals) {}
-
-    /// Reports the end of a selected connection.
-    fn connection(&mut self, _summary: ConnectionSummary) {}
-
-    /// Returns whether connections are kept separate. If so, [`Tally::turn_to`] precedes the calls for each.
-    #[inline]
-    fn wants_ends(&self) -> bool {
-        false
-    }
-
-    /// The calls that follow are for this connection.
-    fn turn_to(&mut self, _ends: &Ends) {}
-
-    /// Names the ends of that connection, client first, whose addresses are only placeholders.
-    fn name_ends(&mut self, _names: &[String; 2]) {}
-
-    /// Swaps client and server of that connection, before anything is reported.
-    fn swap_ends(&mut self) {}
-
-    /// Returns the listener for the steps of each operation. Without one, the calls and their preparation are compiled
-    /// away.
-    #[inline]
-    fn listener(&mut self) -> Option<&mut dyn Listener> {
-        None
-    }
-
-    /// Turns the listener on or off, for a tally that has one only at times.
-    fn listen(&mut self, _is_listening: bool) {}
-
-    /// Returns whether the listener is only on at times. The memo is used while it is off.
-    #[inline]
-    fn listens_at_times(&self) -> bool {
-        false
-    }
-
-    /// Passes a step to the listener.
-    #[inline]
-    fn trace(&mut self, step: Trace<'_>) {
-        if let Some(listener) = self.listener() {
-            listener.hear(step);
-        }
-    }
-}
-
-/// Receives each step on the way to an operation.
-pub trait Listener {
-    fn hear(&mut self, step: Trace<'_>);
 }

@@ -1,8 +1,7 @@
 //! The run record, `schema_version` 2: what `analyze --format json` prints and `capture` writes as `run.json`.
 //!
 //! Sizes are bytes, times nanoseconds, counts integers. A quantity that was not measured is [`Measured::Unavailable`]
-//! with the reason, never zero and never missing. Readers ignore fields they do not know, and convert records of version 1
-//! ([`Run::from_version_1`]).
+//! with the reason, never zero and never missing. Readers ignore unknown fields.
 //!
 //! `docs/run.schema.json` and `docs/run.md` are made of these types and their documentation: each derives `JsonSchema`, and
 //! `make bless` writes both anew when one has changed.
@@ -44,9 +43,7 @@ pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Run)
 }
 
-/// The version of the record that this code writes.
-///
-/// Version 1 counted operations that needed no answer as unanswered, and its latencies were never unavailable.
+/// The version of the record that this code writes and reads.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// A quantity, or the reason why there is none.
@@ -68,14 +65,17 @@ impl<T> Measured<T> {
         Self::Unavailable { unavailable: reason.into() }
     }
 
+    /// Returns the value in records from before the quantity was measured.
     fn not_recorded() -> Self {
-        Self::unavailable("not in records of version 1")
+        Self::unavailable("not recorded")
     }
 
+    /// Returns the value; `None` if it is unavailable.
     pub fn value(&self) -> Option<&T> {
         self.as_result().ok()
     }
 
+    /// Returns why there is no value; `None` if there is one.
     pub fn reason(&self) -> Option<&str> {
         self.as_result().err()
     }
@@ -88,6 +88,7 @@ impl<T> Measured<T> {
         }
     }
 
+    /// Changes the value and keeps a reason.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Measured<U> {
         match self {
             Self::Value(value) => Measured::Value(change(value)),
@@ -148,7 +149,7 @@ pub struct Run {
     pub counters: Measured<Counters>,
     /// The cost of measuring.
     pub observer: Observer,
-    /// Why figures per operation are lower bounds, a phrase for each kind of loss; empty if they are exact.
+    /// Why values per operation are lower bounds, a phrase for each kind of loss; empty if they are exact.
     #[serde(default)]
     pub lower_bounds: Vec<String>,
     /// Warnings, as complete sentences.
@@ -281,7 +282,7 @@ pub struct Selected {
 /// `connect`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OnlyCommand {
-    /// Captured connections of other processes and hosts, which are in neither the figures nor the packet file.
+    /// Captured connections of other processes and hosts, which are neither counted nor kept in the packet file.
     pub left_out: u64,
     /// Connections that may be the command's and were left out. If there are any, the run is partial.
     pub undetermined: u64,
@@ -365,20 +366,6 @@ pub struct Ledger {
 }
 
 impl Run {
-    /// Converts a record of version 1, whose `unanswered` included `no_reply`, except in the rows of a view.
-    #[must_use]
-    pub fn from_version_1(mut self) -> Self {
-        let answers_due = |unanswered: &mut u64, no_reply: u64| *unanswered = unanswered.saturating_sub(no_reply);
-        for row in &mut self.operations {
-            answers_due(&mut row.unanswered, row.no_reply);
-            row.statements.iter_mut().for_each(|row| answers_due(&mut row.totals.unanswered, row.totals.no_reply));
-        }
-        let peers = self.peers.iter_mut().flat_map(|peers| &mut peers.rows);
-        peers.for_each(|row| answers_due(&mut row.totals.unanswered, row.totals.no_reply));
-        self.schema_version = SCHEMA_VERSION;
-        self
-    }
-
     /// Replaces all latencies with the reason why they cannot be right.
     pub fn withhold_latencies(&mut self, reason: &str) {
         for row in &mut self.operations {

@@ -31,7 +31,7 @@ impl From<f64> for Spread {
 
 impl Spread {
     /// Returns `None` without values, or if one is not finite.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn from_values(values: &[f64]) -> Option<Self> {
         if values.iter().any(|value| !value.is_finite()) {
             return None;
         }
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn quartiles_of_five_runs_are_two_of_them() {
-        let spread = Spread::of(&[50.0, 10.0, 40.0, 20.0, 30.0]).unwrap();
+        let spread = Spread::from_values(&[50.0, 10.0, 40.0, 20.0, 30.0]).unwrap();
         assert_eq!(spread, Spread { runs: 5, median: 30.0, q1: 20.0, q3: 40.0, min: 10.0, max: 50.0 });
-        let even = Spread::of(&[4.0, 1.0, 2.0, 3.0]).unwrap();
+        let even = Spread::from_values(&[4.0, 1.0, 2.0, 3.0]).unwrap();
         assert_eq!((even.median, even.q1, even.q3), (2.5, 1.75, 3.25));
         assert!((spread.times(0.1).q3 - 4.0).abs() < 1e-9);
     }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn one_run_has_no_spread_and_none_has_nothing() {
         let one = Spread { runs: 1, median: 7.0, q1: 7.0, q3: 7.0, min: 7.0, max: 7.0 };
-        assert_eq!(Spread::of(&[7.0]), Some(one));
-        assert_eq!((Spread::of(&[]), Spread::of(&[1.0, f64::NAN])), (None, None));
+        assert_eq!(Spread::from_values(&[7.0]), Some(one));
+        assert_eq!((Spread::from_values(&[]), Spread::from_values(&[1.0, f64::NAN])), (None, None));
     }
 }

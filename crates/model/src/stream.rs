@@ -10,10 +10,6 @@
 //! marks: "s" if the stream is known from its first byte, "e" if it ends here, "-" for neither
 //! ```
 
-use crate::call::CallPacket;
-use crate::frame::Frame;
-#[cfg(doc)]
-use crate::frame::LinkType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -36,7 +32,7 @@ const COLUMN_TEXT: u16 = 36;
 /// `EXP_PDU_PT_TCP`.
 const TCP: u32 = 2;
 /// Start of the text, with the version of its format.
-const FORMAT: &str = "stream 1 ";
+pub(crate) const FORMAT: &str = "stream 1 ";
 /// Length of a tag's header.
 const TAG: usize = 4;
 /// More tags than our packets have.
@@ -73,7 +69,7 @@ crate::enum_with! {
         Unix = "unix",
         /// Calls of a TLS library, in clear: no frames.
         TlsPlaintext = "tls-plaintext",
-        /// Of a run: its connections differ, and each says what carried it.
+        /// Of a run: its connections differ, and each names its carrier.
         Mixed = "mixed",
     }
 }
@@ -114,6 +110,7 @@ pub struct StreamPiece<'a> {
 }
 
 impl<'a> StreamPiece<'a> {
+    /// Returns the addresses of sender and receiver.
     pub fn direction(&self) -> (SocketAddr, SocketAddr) {
         let [client, server] = self.addresses;
         if self.to_server { (client, server) } else { (server, client) }
@@ -123,10 +120,10 @@ impl<'a> StreamPiece<'a> {
     /// tags.
     pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let (tags, at) = Tags::read(bytes)?;
-        Some((Self::of_text(tags.text?, tags.ends)?, at))
+        Some((Self::from_text(tags.text?, tags.ends)?, at))
     }
 
-    fn of_text(text: &'a [u8], ends: Ends) -> Option<Self> {
+    fn from_text(text: &'a [u8], ends: Ends) -> Option<Self> {
         let mut rest = text.strip_prefix(FORMAT.as_bytes())?;
         let mut word = || {
             let (word, others) = rest.split_at_checked(rest.iter().position(|byte| *byte == b' ')?)?;
@@ -360,17 +357,6 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Returns how many bytes of a [`LinkType::UPPER_PDU`] frame were never sent: the tags of a piece. 0 for packets of other
-/// programs.
-pub(crate) fn tags_len(frame: &Frame<'_>) -> u32 {
-    match column_text(frame.bytes) {
-        Some((text, at)) if text.starts_with(FORMAT.as_bytes()) => at as u32,
-        // The bytes of a call were also sent in captured frames.
-        Some(_) if CallPacket::read(frame.bytes).is_some() => frame.bytes.len() as u32,
-        _ => 0,
-    }
-}
-
 /// Returns the bytes before the text, the text, and the length of the tags, if all are at their usual offsets.
 #[inline]
 fn usual(bytes: &[u8]) -> Option<(&[u8; USUAL_TEXT], &[u8], usize)> {
@@ -413,7 +399,7 @@ pub(crate) fn column_text(bytes: &[u8]) -> Option<(&[u8], usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::LinkType;
+    use crate::frame::{Frame, LinkType};
 
     fn piece() -> StreamPiece<'static> {
         StreamPiece {

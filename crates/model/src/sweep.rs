@@ -64,13 +64,13 @@ pub struct SweepPoint {
     pub folder: String,
     /// Its runs in the order of the rounds, including those that do not count.
     pub runs: Vec<SweepRun>,
-    /// Figures of all workload operations of a run together.
+    /// Values of all workload operations of a run together.
     pub total: SweepTotal,
     /// One for each workload operation, the largest by bytes first.
     pub operations: Vec<SweepOperation>,
-    /// Figures that the command itself reported; empty if its format is unknown.
+    /// Results that the command itself reported; empty if its format is unknown.
     pub reported: Vec<SweepReported>,
-    /// Why byte figures are lower bounds, a phrase for each run and kind of loss; empty if they are exact.
+    /// Why byte counts are lower bounds, a phrase for each run and kind of loss; empty if they are exact.
     pub lower_bounds: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ pub struct SweepRun {
     pub partial: bool,
 }
 
-/// Figures of all workload operations of a run together, over the runs that count.
+/// Values of all workload operations of a run together, over the runs that count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepTotal {
     /// Workload operations of a run.
@@ -144,7 +144,7 @@ pub struct SweepOperation {
     pub latency_within: Vec<Within>,
 }
 
-/// Figures of a distribution of latencies, each over the runs.
+/// A distribution of latencies, each value over the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepLatency {
     /// Arithmetic mean.
@@ -165,7 +165,7 @@ pub struct SweepLatency {
     pub max: Measured<Spread>,
 }
 
-/// Figures that a load generator printed about one of its tests.
+/// Results that a load generator printed about one of its tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepReported {
     /// The program (`redis-benchmark`, `memtier_benchmark`, `pgbench`, `sysbench`).
@@ -179,17 +179,17 @@ pub struct SweepReported {
 }
 
 impl SweepLatency {
-    /// Names of the figures, in the order of the fields.
+    /// Names of the values, in the order of the fields.
     pub const NAMES: [&str; 8] = ["mean", "p50", "p90", "p95", "p99", "p999", "p9999", "max"];
 
-    /// Returns the figures in this order.
+    /// Returns the values in this order.
     pub fn figures(&self) -> [&Measured<Spread>; 8] {
         let Self { mean, p50, p90, p95, p99, p999, p9999, max } = self;
         [mean, p50, p90, p95, p99, p999, p9999, max]
     }
 
-    /// Returns a distribution of these figures, given in this order.
-    pub fn of([mean, p50, p90, p95, p99, p999, p9999, max]: [Measured<Spread>; 8]) -> Self {
+    /// Returns a distribution with these values, in this order.
+    pub fn new([mean, p50, p90, p95, p99, p999, p9999, max]: [Measured<Spread>; 8]) -> Self {
         Self { mean, p50, p90, p95, p99, p999, p9999, max }
     }
 }

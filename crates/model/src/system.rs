@@ -10,6 +10,8 @@ macro_rules! protocols {
         ports: $ports:expr,
         schemes: $schemes:expr,
         tls_schemes: $tls_schemes:expr,
+        otel_names: $otel_names:expr,
+        has_tables: $has_tables:literal,
         systems: { $($system:literal: $port:literal),+ $(,)? },
     })+) => {
         /// A wire protocol that can be decoded, identified in records by [`Protocol::name`].
@@ -29,6 +31,8 @@ macro_rules! protocols {
                         ports: &$ports,
                         schemes: &$schemes,
                         tls_schemes: &$tls_schemes,
+                        otel_names: &$otel_names,
+                        has_tables: $has_tables,
                     },)+
                 }
             }
@@ -49,6 +53,8 @@ protocols! {
         ports: [6379],
         schemes: ["redis", "valkey"],
         tls_schemes: ["rediss", "valkeys"],
+        otel_names: [],
+        has_tables: false,
         systems: {
             "redis": 6379, "redis-server": 6379, "valkey": 6379, "valkey-server": 6379, "keydb": 6379,
             "dragonfly": 6379, "dragonflydb": 6379, "garnet": 6379, "pika": 9221, "resp": 6379,
@@ -60,6 +66,8 @@ protocols! {
         ports: [9042, 19042],
         schemes: ["cql", "cassandra", "scylla"],
         tls_schemes: [],
+        otel_names: [],
+        has_tables: true,
         systems: { "cassandra": 9042, "scylla": 9042, "scylladb": 9042, "cql": 9042 },
     }
     Pgwire {
@@ -68,6 +76,8 @@ protocols! {
         ports: [5432],
         schemes: ["postgres", "postgresql"],
         tls_schemes: [],
+        otel_names: [("postgres", "postgresql")],
+        has_tables: true,
         systems: {
             "postgres": 5432, "postgresql": 5432, "pg": 5432, "cockroach": 26257, "cockroachdb": 26257,
             "yugabyte": 5433, "yugabytedb": 5433, "greenplum": 5432, "pgwire": 5432,
@@ -79,6 +89,8 @@ protocols! {
         ports: [3306],
         schemes: ["mysql", "mariadb"],
         tls_schemes: [],
+        otel_names: [],
+        has_tables: true,
         systems: {
             "mysql": 3306, "mysqld": 3306, "mariadb": 3306, "percona": 3306, "tidb": 4000, "oceanbase": 2881,
             "polardb-x": 8527,
@@ -90,6 +102,8 @@ protocols! {
         ports: [27017, 27018, 27019],
         schemes: ["mongodb"],
         tls_schemes: [],
+        otel_names: [],
+        has_tables: false,
         systems: { "mongodb": 27017, "mongod": 27017, "ferretdb": 27017, "mongo": 27017 },
     }
     Http {
@@ -98,6 +112,8 @@ protocols! {
         ports: [80, 8080],
         schemes: ["http"],
         tls_schemes: ["https"],
+        otel_names: [],
+        has_tables: false,
         systems: {
             "http": 80, "https": 443, "rocksserver": 5577, "elasticsearch": 9200, "couchdb": 5984,
             "clickhouse": 8123,
@@ -109,6 +125,8 @@ protocols! {
         ports: [8888],
         schemes: ["ssdb"],
         tls_schemes: [],
+        otel_names: [],
+        has_tables: false,
         systems: { "ssdb": 8888 },
     }
     Memcache {
@@ -117,6 +135,8 @@ protocols! {
         ports: [11211],
         schemes: ["memcache", "memcached"],
         tls_schemes: [],
+        otel_names: [("memcache", "memcached")],
+        has_tables: false,
         systems: { "memcached": 11211, "pogocache": 9401, "memcache": 11211 },
     }
 }
@@ -128,6 +148,10 @@ struct Facts {
     ports: &'static [u16],
     schemes: &'static [&'static str],
     tls_schemes: &'static [&'static str],
+    /// Names of systems or of the protocol, and their values of `db.system.name` in OpenTelemetry's semantic conventions, if these
+    /// differ.
+    otel_names: &'static [(&'static str, &'static str)],
+    has_tables: bool,
 }
 
 impl Protocol {
@@ -135,10 +159,12 @@ impl Protocol {
     pub const ALL: [Self; Self::COUNT] =
         [Self::Mongo, Self::Cql, Self::Mysql, Self::Pgwire, Self::Http, Self::Ssdb, Self::Memcache, Self::Resp];
 
+    /// Returns the name in records and on the command line.
     pub const fn name(self) -> &'static str {
         self.facts().name
     }
 
+    /// Finds a protocol by its name in records.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|protocol| protocol.name() == name)
     }
@@ -156,6 +182,11 @@ impl Protocol {
     /// Returns the URL schemes of its servers.
     pub fn schemes(self) -> impl Iterator<Item = &'static str> {
         self.facts().schemes.iter().chain(self.facts().tls_schemes).copied()
+    }
+
+    /// Returns whether its statements are texts that name tables, as in SQL.
+    pub const fn has_tables(self) -> bool {
+        self.facts().has_tables
     }
 
     /// Returns whether URLs with this scheme request TLS.
@@ -189,6 +220,7 @@ impl fmt::Display for Protocol {
 pub struct System {
     pub name: &'static str,
     pub protocol: Protocol,
+    /// The usual port of its servers.
     pub port: u16,
 }
 
@@ -196,6 +228,12 @@ impl System {
     /// Finds a system by name, in any letter case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the value of OpenTelemetry's `db.system.name` for the name of a system or protocol.
+    pub fn otel_name(name: &str) -> &str {
+        let mut differing = Protocol::ALL.iter().flat_map(|protocol| protocol.facts().otel_names);
+        differing.find(|(own, _)| *own == name).map_or(name, |(_, value)| value)
     }
 
     pub const OPENSSL: &'static str = "OpenSSL";
@@ -214,7 +252,7 @@ impl System {
     }
 
     /// Returns the most common system of a protocol.
-    pub fn of(protocol: Protocol) -> Option<Self> {
+    pub fn default_for(protocol: Protocol) -> Option<Self> {
         Self::ALL.iter().copied().find(|system| system.protocol == protocol)
     }
 }

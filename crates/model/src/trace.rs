@@ -1,10 +1,12 @@
 //! The steps from bytes to operations, for observers.
 //!
-//! A [`crate::Tally`] receives closed operations. If it has a [`crate::Listener`], that receives every step before:
-//! the same postings that the ledger adds up, so the details of an operation cannot differ from its figures.
+//! A [`Tally`] receives closed operations. If it has a [`Listener`], that receives every step before:
+//! the same postings that the ledger adds up, so the details of an operation cannot differ from its totals.
 
 use crate::account::Account;
-use crate::operation::{Class, Operation, Side};
+#[cfg(doc)]
+use crate::operation::OTHER;
+use crate::operation::{Class, ConnectionSummary, Ends, Operation, RowId, RowKey, Side, SideTotals};
 use crate::system::Protocol;
 use std::net::SocketAddr;
 
@@ -17,6 +19,7 @@ pub struct FrameFacts {
     pub connection: u64,
     /// Capture time, Unix nanoseconds.
     pub time_ns: u64,
+    /// Length on the wire in bytes.
     pub wire_len: u32,
     /// Bytes of link-layer, IP and TCP headers, in this order.
     pub headers: [u32; 3],
@@ -44,7 +47,7 @@ pub struct TcpFlags {
 /// One step. Operation numbers are unique on their connection; `None` is the connection's own `CONNECT`.
 #[derive(Clone, Copy, Debug)]
 pub enum Trace<'a> {
-    /// A frame begins. The steps up to the next frame or [`Trace::Ending`] are of its connection.
+    /// A frame starts. The steps up to the next frame or [`Trace::Ending`] are of its connection.
     Frame(FrameFacts),
     /// A connection ends. The steps that follow are of this one.
     Ending {
@@ -151,4 +154,110 @@ pub enum Trace<'a> {
         op: Option<u64>,
         operation: &'a Operation,
     },
+}
+
+/// Receives closed operations: the aggregate of the report does, and so does a list in a test.
+///
+/// Calls for different connections may come in any order, and the result must not depend on it. By default, all operations
+/// share a row and nothing is kept, for a tally that only listens.
+pub trait Tally {
+    /// Returns the number of the row and statement with this key. Creates it if needed.
+    fn row(&mut self, _key: RowKey<'_>) -> RowId {
+        RowId(0)
+    }
+
+    /// Returns whether statements are kept separate. If not, decoders need not extract them.
+    #[inline]
+    fn wants_statements(&self) -> bool {
+        true
+    }
+
+    /// Returns the number of statements held in memory; 0 if the tally does not hold them.
+    #[inline]
+    fn statements(&self) -> usize {
+        0
+    }
+
+    /// Keeps the `keep` largest statements by bytes and merges the others into [`OTHER`] of their rows. The choice depends
+    /// on all operations so far.
+    fn shed_statements(&mut self, _keep: usize) {}
+
+    /// Returns the current number of a row or statement, after statements were shed.
+    fn renumbered(&self, row: RowId) -> RowId {
+        row
+    }
+
+    /// Adds a closed operation of `row` to counts, totals and distributions.
+    fn operation(&mut self, _row: RowId, _operation: &Operation) {}
+
+    /// Adds `times` equal operations. Their latencies follow separately, by [`Tally::latency`].
+    fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
+        (0..times).for_each(|_| self.operation(row, operation));
+    }
+
+    /// Adds a latency in nanoseconds for `times` operations of `row`.
+    fn latency(&mut self, _row: RowId, _latency_ns: u64, _times: u64) {}
+
+    /// Returns whether [`Tally::each`] is wanted.
+    #[inline]
+    fn wants_each(&self) -> bool {
+        false
+    }
+
+    /// Reports each closed operation of `row` once, in addition to [`Tally::operation`] and [`Tally::operations`], if
+    /// [`Tally::wants_each`] returns true. Operations of a connection come in the order of closing. `start_ns` is the
+    /// capture time, in Unix nanoseconds, of the frame with the request's first byte or, if unseen, the response's last
+    /// byte; `None` if neither was seen.
+    #[inline]
+    fn each(&mut self, _row: RowId, _operation: &Operation, _start_ns: Option<u64>) {}
+
+    /// Adds bytes that came after their operation closed: to totals, not to distributions.
+    fn late(&mut self, _row: RowId, _side: Side, _totals: &SideTotals) {}
+
+    /// Reports the end of a selected connection.
+    fn connection(&mut self, _summary: ConnectionSummary) {}
+
+    /// Returns whether connections are kept separate. If so, [`Tally::turn_to`] precedes the calls for each.
+    #[inline]
+    fn wants_ends(&self) -> bool {
+        false
+    }
+
+    /// The calls that follow are for this connection.
+    fn turn_to(&mut self, _ends: &Ends) {}
+
+    /// Names the ends of that connection, client first, whose addresses are only placeholders.
+    fn name_ends(&mut self, _names: &[String; 2]) {}
+
+    /// Swaps client and server of that connection, before anything is reported.
+    fn swap_ends(&mut self) {}
+
+    /// Returns the listener for the steps of each operation. Without one, the calls and their preparation are compiled
+    /// away.
+    #[inline]
+    fn listener(&mut self) -> Option<&mut dyn Listener> {
+        None
+    }
+
+    /// Turns the listener on or off, for a tally that has one only at times.
+    fn listen(&mut self, _is_listening: bool) {}
+
+    /// Returns whether the listener is only on at times. The memo is used while it is off.
+    #[inline]
+    fn listens_at_times(&self) -> bool {
+        false
+    }
+
+    /// Passes a step to the listener.
+    #[inline]
+    fn trace(&mut self, step: Trace<'_>) {
+        if let Some(listener) = self.listener() {
+            listener.hear(step);
+        }
+    }
+}
+
+/// Receives each step on the way to an operation.
+pub trait Listener {
+    fn hear(&mut self, step: Trace<'_>);
 }

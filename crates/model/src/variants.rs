@@ -15,8 +15,10 @@ macro_rules! enum_with {
 
         #[allow(dead_code, reason = "some enums need no list")]
         impl $Name {
+            /// All variants, in the order of their declaration.
             $vis const ALL: [Self; [$(Self::$Variant),+].len()] = [$(Self::$Variant),+];
 
+            /// Returns the constant of this variant.
             #[inline]
             $vis const fn $method(self) -> $Constant {
                 match self {

@@ -1,17 +1,15 @@
 //! `overhead check`: compares runs with a budget.
 
-use crate::caller;
-use crate::cli::{Choice, DecodeArgs, choice_parser};
 use crate::compare::PAIR_GRAINS;
-use crate::exit::{bail_usage, code};
-use crate::groups::GroupReader;
+use crate::options::{Choice, choice_parser};
 use crate::print;
-use crate::warnings::Warnings;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use overhead_files::write_named;
+use overhead_files::{FileOwner, write_named};
 use overhead_model::record::By;
-use overhead_model::{exit, say};
+use overhead_model::{bail_usage, exit, say};
+use overhead_options::{DecodeArgs, code};
+use overhead_reading::{GroupReader, Warnings};
 use overhead_report::NamedRun;
 use overhead_report::bounded::read_text;
 use overhead_report::gate::{self, Budget, Finding, FindingForm, Severity};
@@ -94,13 +92,13 @@ impl CheckArgs {
 
     fn judge(&self) -> Result<u8> {
         let mut warnings = Warnings::default();
-        let reader = GroupReader::new(&self.decode, &mut warnings)?;
+        let reader = GroupReader::new(self.decode.plan(), &mut warnings)?;
         let paths: Vec<PathBuf> = self.runs.iter().flat_map(|path| GroupReader::paths(path)).collect();
         let status = if self.write { self.make(&reader, &paths)? } else { self.hold(&reader, &paths)? };
         Ok(status.max(print::settled(warnings)))
     }
 
-    fn hold(&self, reader: &GroupReader<'_>, paths: &[PathBuf]) -> Result<u8> {
+    fn hold(&self, reader: &GroupReader, paths: &[PathBuf]) -> Result<u8> {
         let budget = self.read()?;
         let findings = paths.iter().map(|path| held(&budget, reader, path)).collect::<Result<Vec<_>>>()?.concat();
         print::findings(&findings, self.format, Some(&self.budget))?;
@@ -125,7 +123,7 @@ impl CheckArgs {
         Budget::parse(&text).map_err(|error| anyhow!("the budget {path}: {error}: correct it, {remedy}"))
     }
 
-    fn make(&self, reader: &GroupReader<'_>, paths: &[PathBuf]) -> Result<u8> {
+    fn make(&self, reader: &GroupReader, paths: &[PathBuf]) -> Result<u8> {
         let runs = paths.iter().map(|path| reader.named(path, true)).collect::<Result<Vec<NamedRun>>>()?;
         if let Some((named, reason)) = runs.iter().find_map(|named| Some((named, gate::incomplete(&named.run)?))) {
             bail!("{}: {reason}: a budget made of it could allow too little, repeat the run", named.name);
@@ -133,7 +131,7 @@ impl CheckArgs {
         let text = gate::budget_of(&runs, self.by);
         let path = self.budget.display();
         Budget::parse(&text).with_context(|| format!("{path}: there is nothing to limit in these runs"))?;
-        write_named(&self.budget, text.as_bytes(), caller::owner(), self.force)
+        write_named(&self.budget, text.as_bytes(), FileOwner::sudo_caller(), self.force)
             .with_context(|| format!("{path} cannot be written: choose another name, or overwrite it with --force"))?;
         if !self.quiet {
             say!("{path}");
@@ -143,7 +141,7 @@ impl CheckArgs {
 }
 
 /// Checks one run against a budget. Reads fields only if something grew.
-fn held(budget: &Budget, reader: &GroupReader<'_>, path: &Path) -> Result<Vec<Finding>> {
+fn held(budget: &Budget, reader: &GroupReader, path: &Path) -> Result<Vec<Finding>> {
     let findings = gate::check(budget, &reader.named(path, false)?);
     if findings.iter().all(|finding| finding.severity != Severity::Breach) {
         return Ok(findings);

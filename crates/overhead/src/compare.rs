@@ -1,14 +1,13 @@
 //! `overhead compare`: compares runs with one of them.
 
-use crate::cli::{Choice, Color, DecodeArgs, choice_parser};
-use crate::exit::bail_usage;
-use crate::groups::GroupReader;
-use crate::print;
-use crate::warnings::Warnings;
+use crate::options::{Choice, Color, choice_parser};
+use crate::{print, terminal};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use overhead_model::record::By;
-use overhead_model::{exit, say};
+use overhead_model::{bail_usage, exit, say};
+use overhead_options::DecodeArgs;
+use overhead_reading::{GroupReader, Warnings};
 use overhead_report::gate::{self, ChangeLimit, Finding, FindingForm};
 use overhead_report::{RunGroup, compare};
 use std::path::PathBuf;
@@ -83,7 +82,7 @@ impl CompareArgs {
             );
         }
         let mut warnings = Warnings::default();
-        let reader = GroupReader::new(&self.decode, &mut warnings)?;
+        let reader = GroupReader::new(self.decode.plan(), &mut warnings)?;
         let groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;
         let comparisons = compare::compare_all(&groups, self.by).context("name two runs at least")?;
         let findings: Vec<Finding> = match groups.split_first() {
@@ -98,7 +97,9 @@ impl CompareArgs {
             ComparisonForm::Csv => print::verbatim(&compare::csv(&comparisons)),
             ComparisonForm::Markdown => print::verbatim(&compare::markdown(&comparisons)),
             ComparisonForm::Github => print::findings(&findings, FindingForm::Github, None),
-            ComparisonForm::Table => print::verbatim(&compare::table(&comparisons, print::style(self.color.wanted()))),
+            ComparisonForm::Table => {
+                print::verbatim(&compare::table(&comparisons, terminal::style(self.color.wanted())))
+            }
         }?;
         print::settled(warnings);
         if self.format != ComparisonForm::Github {

@@ -1,18 +1,15 @@
 //! Parts of a report page that only the packets provide: advice, activity over time, and operations byte by byte.
 
-use crate::cli::DecodeArgs;
-use crate::inputs::InputPlan;
-use crate::report::LoadedRun;
-use crate::runs::KeptRun;
-use crate::time::duration;
-use crate::warnings::Warnings;
 use crate::{advise, explain, print};
 use anyhow::Result;
 use overhead_advise::AdviceFinding;
-use overhead_model::{Class, Run, record::OperationRow};
+use overhead_model::record::OperationRow;
+use overhead_model::{Class, Run};
+use overhead_reading::time::duration;
+use overhead_reading::{DecodePlan, InputPlan, KeptRun, Warnings};
 use overhead_report::text::counted;
-use overhead_report::{PageExample, PageExtras, PageFinding, RunSeries};
-use std::path::Path;
+use overhead_report::{NamedRun, PageExample, PageExtras, PageFinding, RunSeries};
+use std::path::{Path, PathBuf};
 
 /// Maximum bytes of packets that a report reads again on its own; this takes a few seconds.
 const PACKETS: u64 = 256 << 20;
@@ -20,8 +17,15 @@ const PACKETS: u64 = 256 << 20;
 /// Operations per run to show byte by byte, the largest first. Each requires a search in the packets.
 const EXAMPLES: usize = 6;
 
+/// A run and its path.
+pub struct LoadedRun {
+    /// The path as given on the command line.
+    pub path: PathBuf,
+    pub run: NamedRun,
+}
+
 /// Returns the parts that the packets of these runs provide, if they still exist. Includes examples only on request.
-pub fn extras(runs: &[LoadedRun], decode: &DecodeArgs, examples: bool) -> Result<PageExtras> {
+pub fn extras(runs: &[LoadedRun], decode: &DecodePlan, examples: bool) -> Result<PageExtras> {
     let mut extras = PageExtras::default();
     let mut shown = false;
     // All runs use the same time step, so that their lines are comparable.
@@ -80,7 +84,7 @@ fn warmup_ns(command: &[String]) -> Option<u64> {
 }
 
 /// Returns the packets of a run; `None` if they are not kept.
-fn packets(path: &Path, decode: &DecodeArgs) -> Result<Option<InputPlan>> {
+fn packets(path: &Path, decode: &DecodePlan) -> Result<Option<InputPlan>> {
     let kept = match KeptRun::open(path) {
         Ok(None) if path.is_file() => None,
         Ok(kept @ Some(_)) => kept,

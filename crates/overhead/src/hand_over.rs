@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use std::env;
+use overhead_files::find_program;
+use overhead_model::exit::StatusFault;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -33,6 +34,14 @@ const PROGRAMS: [ProgramBeside; 2] = [
 /// Returns the program with this verb, installed or not.
 pub fn named(verb: &str) -> Option<ProgramBeside> {
     PROGRAMS.into_iter().find(|program| program.verb == verb)
+}
+
+/// Rejects the verb of a program that is not installed.
+pub fn check_installed(verb: Option<&str>) -> Result<()> {
+    match verb.and_then(named).filter(|program| program.place().is_none()) {
+        Some(program) => Err(StatusFault::usage(program.absence()).into()),
+        None => Ok(()),
+    }
 }
 
 /// Returns the definitions of the verbs whose programs are installed.
@@ -66,7 +75,7 @@ impl ProgramBeside {
     }
 
     /// Returns what to do if the program is not installed.
-    pub fn absence(self) -> String {
+    fn absence(self) -> String {
         let verb = self.verb;
         format!(
             "{verb} is a program of its own, overhead-{verb}, which is neither beside this one nor on the PATH: \
@@ -83,12 +92,8 @@ impl ProgramBeside {
         self.place().ok_or_else(|| anyhow!(self.absence()))
     }
 
-    /// Returns the program next to this one, which has the same version, or else the first on the PATH.
     fn place(self) -> Option<PathBuf> {
-        let file = format!("overhead-{}{}", self.verb, env::consts::EXE_SUFFIX);
-        let beside = env::current_exe().ok().map(|own| own.with_file_name(&file));
-        let path = env::var_os("PATH").unwrap_or_default();
-        beside.into_iter().chain(env::split_paths(&path).map(|folder| folder.join(&file))).find(|file| file.is_file())
+        find_program(&format!("overhead-{}", self.verb))
     }
 }
 

@@ -1,20 +1,14 @@
 //! Prints results to standard output and warnings to standard error.
 
-use crate::cli::{Format, Output, Which};
-use crate::warnings::Warnings;
+use crate::options::{Format, Output};
+use crate::terminal;
 use anyhow::{Context, Result};
-use overhead_files::{FileOwner, open_named};
 use overhead_model::{Measured, Run, exit, say};
+use overhead_reading::{ConnectionChoice, Warnings};
 use overhead_report::gate::{self, Finding, FindingForm};
-use overhead_report::text::{counted, grouped};
-use overhead_report::{NamedRun, Style, text, view};
-use std::io::{self, Write};
+use overhead_report::text::{self, counted, grouped};
+use overhead_report::{NamedRun, view};
 use std::path::Path;
-
-/// Default characters per line.
-const PAGE: usize = 80;
-/// Minimum characters per line; smaller widths are not credible.
-const NARROWEST: usize = 40;
 
 /// Prints the result; `again` is the words that read its packets again, for suggestions.
 pub fn result(named: &NamedRun, output: &Output, again: Option<&str>) -> Result<()> {
@@ -40,21 +34,6 @@ fn next(run: &Run, again: Option<&str>) -> String {
     next.map_or_else(String::new, |words| format!("next: overhead explain {words} '#1'; overhead advise {words}\n"))
 }
 
-/// Returns the table style: as wide as the terminal, or 80 characters without one. Prose wraps for a terminal and stays on one
-/// line for programs.
-pub fn style(color: bool) -> Style {
-    let width = terminal_width();
-    Style { color, width: Some(width.unwrap_or(PAGE)), prose: width, legend: false }
-}
-
-/// Opens the output for packets, standard output for `-`, and returns its name for messages with it.
-pub fn packets(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result<(String, Box<dyn Write + Send>)> {
-    if path == Path::new("-") {
-        return Ok(("standard output".to_owned(), Box::new(io::stdout())));
-    }
-    Ok((path.display().to_string(), Box::new(open_named(path, mode, owner)?)))
-}
-
 /// Prints a result that is already text. A closed reader is not an error.
 pub fn verbatim(text: &str) -> Result<()> {
     exit::print(text).context("standard output")
@@ -62,7 +41,7 @@ pub fn verbatim(text: &str) -> Result<()> {
 
 /// Returns each sentence on lines of its own, as wide as the terminal.
 pub fn prose(sentences: &[String]) -> String {
-    let width = terminal_width();
+    let width = terminal::width();
     sentences.iter().map(|sentence| text::wrapped(sentence, width) + "\n").collect()
 }
 
@@ -80,7 +59,7 @@ pub fn warnings(named: &NamedRun, output: &Output) {
             say!("overhead: {line}");
         }
     }
-    if output.quiet || output.format == Format::Table {
+    if output.quiet || output.format.is_for_screens() {
         return;
     }
     warn(&named.run.warnings);
@@ -92,7 +71,7 @@ fn details(run: &Run) -> Vec<String> {
     let files = source.inputs.iter().map(|input| {
         format!("{}: {}, {}", input.path, counted(input.frames, "frame"), counted(input.wire_bytes, "byte"))
     });
-    let chosen = Which::of(&source.selection).words().join(" ");
+    let chosen = ConnectionChoice::from(source.selection.clone()).words().join(" ");
     let chosen = if chosen.is_empty() { "by port, then by content".to_owned() } else { chosen };
     let interface = run.environment.as_ref().and_then(|environment| environment.interface.as_ref());
     let took = match (&observer.cpu_ns, &observer.frames_per_second) {
@@ -135,11 +114,4 @@ pub fn warn(warnings: &[String]) {
     for warning in warnings {
         say!("overhead: warning: {warning}");
     }
-}
-
-/// Returns the width from `COLUMNS`, or else that of the terminal, if there is one.
-fn terminal_width() -> Option<usize> {
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let measured = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-    said.or_else(measured).map(|width| width.max(NARROWEST))
 }

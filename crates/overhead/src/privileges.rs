@@ -1,10 +1,7 @@
 //! Handles capabilities that a program file grants to its users (capabilities(7)).
 //!
 //! A capability such as `cap_dac_read_search` would open any file that a user names. Verbs that do not capture drop them at
-//! once. The others keep them permitted, but in effect only within [`raised`]. Root is not restricted.
-
-#[cfg(feature = "live")]
-pub use overhead_kernel::raised;
+//! once. The others keep them permitted, but in effect only within `raised` of `overhead-kernel`. Root is not restricted.
 
 /// Takes this process's capabilities out of effect before it opens anything. `keeps_permitted` allows raising them later.
 #[cfg(unix)]

@@ -1,101 +1,23 @@
-//! One of several runs of a command, captured into a separate folder together with the command's output.
+//! Runs a command several times (`overhead sweep`, `overhead capture --runs`), and prints the result.
 
-use crate::capture::{
-    CapturePlan, CaptureSession, CaptureSignals, CommandOutput, FinishedCapture, PRINTED, RunFolder, WrittenRun,
-};
-use crate::redact;
-use crate::runs::RECORD;
+use crate::options::{Format, Output};
+use crate::print;
 use anyhow::Result;
-use overhead_model::Run;
-use overhead_report::bounded::read_text;
-use overhead_report::load_run;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use overhead_live::{FinishedSweep, SweepPlan};
+use overhead_report::sweep;
 
-#[derive(Clone, Debug)]
-pub struct Repetition {
-    pub folder: PathBuf,
-    pub name: String,
-    pub command: Vec<String>,
-    /// Whether to keep the run; a warm-up run is not kept.
-    pub keep: bool,
-}
-
-#[derive(Debug)]
-pub enum RunEnd {
-    Done(Box<Run>),
-    /// The command failed, with this message.
-    Failed(String),
-    /// The user asked to end; nothing of the run is kept.
-    Interrupted,
-}
-
-impl Repetition {
-    /// Returns the record of an earlier run of the same command, unless that failed.
-    pub fn made_before(&self) -> Option<Run> {
-        let run = load_run(self.folder.join(RECORD)).ok()?;
-        let workload = run.environment.as_ref()?.workload.as_ref()?;
-        let is_this = workload.command == redact::command_line(self.command.iter().cloned());
-        let succeeded = workload.was_ended || workload.exit_code == Some(0);
-        (is_this && succeeded).then_some(run)
+/// Makes the missing runs, then prints the result.
+pub fn run(plan: &SweepPlan, output: &Output) -> Result<u8> {
+    let FinishedSweep { record, files, status } = plan.run()?;
+    if !output.format.is_for_screens() && !output.quiet {
+        print::warn(&sweep::remarks(&record));
     }
-
-    /// Captures while the command runs, and replaces an earlier run in the folder.
-    ///
-    /// # Errors
-    ///
-    /// The capture cannot be made or written, or the user asks for the end a second time.
-    pub async fn make(&self, plan: &CapturePlan, signals: &mut CaptureSignals) -> Result<RunEnd> {
-        let mut plan = plan.clone();
-        plan.args.command.clone_from(&self.command);
-        plan.args.output.quiet = true;
-        plan.args.distribution = true;
-        let folder = RunFolder::create(Some(&self.folder), "", true, plan.owner)?.named(&self.name);
-        let printed = folder.create_printed().inspect_err(|_| folder.discard())?;
-        let keep = self.keep;
-        let conclude = move |_: &CapturePlan, captured| conclude(captured, keep);
-        let (folder, output) = (Some(Arc::new(folder)), CommandOutput::Kept(printed));
-        let plan = Arc::new(plan);
-        plan.with_rows(signals, async |signals| CaptureSession::run(&plan, folder, signals, output, conclude).await)
-            .await
-    }
-
-    /// Returns the command's standard output; empty if it was not kept.
-    pub fn printed(&self) -> String {
-        let bytes = read_text(&self.folder.join(PRINTED[0])).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-/// Writes the run, or removes its folder.
-fn conclude(captured: FinishedCapture, keep: bool) -> Result<RunEnd> {
-    let FinishedCapture { folder, run, end } = captured;
-    let said = end.failure().map(|code| failure(code, folder.as_deref().map(RunFolder::path)));
-    if let Some(folder) = &folder {
-        if end.was_asked() || !keep {
-            folder.discard();
-        } else {
-            let WrittenRun { without_figures, .. } = folder.write(&run)?;
-            if let Some(reason) = without_figures {
-                overhead_model::say!("overhead: warning: {}: no figure: {reason}", folder.name());
-            }
-        }
-    }
-    Ok(match said {
-        _ if end.was_asked() => RunEnd::Interrupted,
-        Some(said) => RunEnd::Failed(said),
-        None => RunEnd::Done(Box::new(run)),
-    })
-}
-
-/// Returns a message with the failed command's status and the last line of its output.
-fn failure(code: i32, folder: Option<&Path>) -> String {
-    let last = |name: &&str| {
-        let text = read_text(&folder?.join(name)).ok()?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
-    };
-    let [stdout, stderr] = &PRINTED;
-    let said = last(stderr).or_else(|| last(stdout)).map(|line| format!(": {line}")).unwrap_or_default();
-    format!("the command ended with status {code}{said}")
+    print::verbatim(&match output.format {
+        Format::Json => sweep::json(&record)?,
+        Format::Csv => sweep::csv(&record),
+        Format::Markdown => sweep::markdown(&record),
+        Format::Table => sweep::table(&record, output.style()),
+    })?;
+    print::files(&files, output);
+    Ok(status)
 }

@@ -1,17 +1,19 @@
 //! `overhead report`: draws runs side by side, or a sweep as lines.
 
-use crate::cli::{Choice, DecodeArgs, choice_parser};
-use crate::exit::bail_usage;
-use crate::{caller, examples, print, runs};
+use crate::examples::{self, LoadedRun};
+use crate::options::{Choice, choice_parser};
+use crate::print;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use overhead_files::OutputFolder;
+use overhead_files::{FileOwner, OutputFolder};
 use overhead_model::load::Load;
 use overhead_model::record::OperationRow;
-use overhead_model::{Class, OutsideText, Run, exit};
-use overhead_report::sweep::NamedSweep;
+use overhead_model::{Class, OutsideText, Run, bail_usage, exit};
+use overhead_options::DecodeArgs;
+use overhead_reading::run_folder;
+use overhead_report::sweep::{self, NamedSweep};
 use overhead_report::{
-    NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sentences, sweep, write_report_as,
+    NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sentences, write_report_as,
 };
 use std::path::{Path, PathBuf};
 
@@ -90,7 +92,7 @@ impl ReportArgs {
         }
         let (mut runs, status) = self.load()?;
         let options = self.options(&runs)?;
-        let extras = examples::extras(&runs, &self.decode, self.bytes)?;
+        let extras = examples::extras(&runs, &self.decode.plan(), self.bytes)?;
         in_order(&mut runs, self.order);
         let runs: Vec<NamedRun> = runs.into_iter().map(|loaded| loaded.run).collect();
         let folder = self.folder(replaced_by_report)?;
@@ -146,9 +148,9 @@ impl ReportArgs {
             sweeps.push(if is_sweep(path) {
                 NamedSweep { name: sweep::name_of(path), sweep: sweep::load_sweep(path)? }
             } else {
-                let run = runs::load(path, &self.decode)?;
+                let run = overhead_reading::load(path, &self.decode.plan())?;
                 status = status.max(run.run.exit);
-                NamedSweep::of_run(run)
+                NamedSweep::from_run(run)
             });
         }
         self.name(self.runs.iter().map(PathBuf::as_path).zip(sweeps.iter_mut().map(|of| &mut of.name)).collect())?;
@@ -194,7 +196,7 @@ impl ReportArgs {
                     .push(format!("{path} is the record of a load: report it separately, with overhead report {path}"));
                 continue;
             }
-            match runs::load(path, &self.decode) {
+            match overhead_reading::load(path, &self.decode.plan()) {
                 Ok(run) => runs.push(LoadedRun { path: path.clone(), run }),
                 Err(error) if path.exists() => skipped.push(error),
                 Err(error) => return Err(error),
@@ -246,7 +248,7 @@ impl ReportArgs {
         let unwritable = |source| ReportError::Unwritable { path: self.output.clone(), source };
         // With --bytes, pages contain packets.
         let mode = if self.bytes { 0o700 } else { 0o777 };
-        let folder = OutputFolder::open_or_make(&self.output, mode, caller::owner()).map_err(unwritable)?;
+        let folder = OutputFolder::open_or_make(&self.output, mode, FileOwner::sudo_caller()).map_err(unwritable)?;
         match replaced(&folder).filter(|_| !self.force) {
             Some(name) => bail!(
                 "{} is not of an earlier report: choose another folder with -o, or overwrite it with --force",
@@ -255,13 +257,6 @@ impl ReportArgs {
             None => Ok(folder),
         }
     }
-}
-
-/// A run and its path.
-pub struct LoadedRun {
-    /// The path as given on the command line.
-    pub path: PathBuf,
-    pub run: NamedRun,
 }
 
 /// Removes the words that all names begin with: `demo-redis-get` and `demo-postgres-select` lose `demo-`.
@@ -303,7 +298,7 @@ fn is_sweep(path: &Path) -> bool {
 
 /// Returns the record of a load, if this file is one.
 fn load_of(path: &Path) -> Result<Option<Load>> {
-    Ok(if runs::is_json(path) { load::read_load(path)? } else { None })
+    Ok(if run_folder::is_json(path) { load::read_load(path)? } else { None })
 }
 
 /// Prints the path of each file on a line.

@@ -99,14 +99,12 @@ fn recorded_sessions_give_the_expected_records() {
 }
 
 #[test]
-fn the_record_does_not_depend_on_the_memo_nor_on_threads() {
+fn the_record_does_not_depend_on_the_memo() {
     if is_to_bless() {
         return;
     }
-    for options in [["--no-memo"].as_slice(), &["--threads", "3"]] {
-        let differing = differing(options, false).unwrap();
-        assert!(differing.is_empty(), "{differing}");
-    }
+    let differing = differing(&["--no-memo"], false).unwrap();
+    assert!(differing.is_empty(), "{differing}");
 }
 
 /// Operations of a case by row, with counts, outcomes and payload accounts, as far as TLS does not add them.

@@ -19,22 +19,14 @@ const ARGUMENTS: &[Mistake] = &[
     ),
     (2, "report a.json --zebra", "--zebra is no option of `overhead report`: `overhead report -h` lists the options"),
     (2, "analyze a.pcap --format xml", "--format xml: there is no xml: choose one of table, json, csv, markdown"),
-    (
-        2,
-        "analyze a.pcap --port abc",
-        "--port abc is no port: give a number from 1 to 65535, and the name of a database to --db",
-    ),
-    (
-        2,
-        "analyze a.pcap --port 0",
-        "--port 0 is no port: give a number from 1 to 65535, and the name of a database to --db",
-    ),
+    (2, "analyze a.pcap --port abc", "--port abc: invalid port: use 1 to 65535, or name a database with --db"),
+    (2, "analyze a.pcap --port 0", "--port 0: invalid port: use 1 to 65535, or name a database with --db"),
     (2, "analyze a.pcap --db reids", "--db reids: there is no reids: did you mean redis?"),
     (2, "analyze a.pcap --db oracle", "--db oracle: there is no oracle: choose one of auto, redis, …, postgres, …"),
     (2, "analyze a.pcap --db redis,postgres", "--db takes one value: write --db redis --db postgres"),
     (2, "analyze a.pcap -c 1e6", "--count takes digits: write --count 1000000"),
     (2, "analyze a.pcap -c many", "--count many is no whole number: write digits, such as 1000"),
-    (2, "analyze a.pcap -c 0", "--count 0 is out of range: choose a number from 1"),
+    (2, "analyze a.pcap -c 0", "--count 0 is not in 1..18446744073709551615"),
     (
         2,
         "analyze a.pcap --from yesterday",
@@ -54,7 +46,7 @@ const ARGUMENTS: &[Mistake] = &[
     (
         2,
         "compare a.json a.json --fail-on foo>+1%",
-        "--fail-on foo>+1%: foo: no such figure; there are request and response with .wire, …",
+        "--fail-on foo>+1%: foo: unknown metric; use request or response with .wire, …",
     ),
     (
         2,
@@ -109,9 +101,9 @@ const FILES: &[Mistake] = &[
 const CAPTURES: &[Mistake] = &[
     (2, "capture redis-benchmark -n 10", "put -- before the command: overhead capture -- redis-benchmark -n 10"),
     (2, "capture --duration 10 s --no-bpf", "--duration takes one word: write --duration 10s"),
-    (2, "capture --duration 10x", "--duration 10x: x is no unit of time: use us, ms, s, m or h"),
+    (2, "capture --duration 10x", "--duration 10x: invalid unit of time x: use us, ms, s, m or h"),
     (2, "capture --duration 0", "--duration 0: nothing would be captured in no time: give more than 0"),
-    (2, "capture --ops 0", "--ops 0 is out of range: choose a number from 1"),
+    (2, "capture --ops 0", "--ops 0 is not in 1..18446744073709551615"),
     (2, "capture -i", "--iface needs a value: write --iface <IF>"),
     (2, "capture --runs 3", "COMMAND is missing: write overhead capture --runs <N> -- <COMMAND>..."),
     (2, "capture -w x --runs 3 -- true", "-w and --runs exclude each other: leave one out"),

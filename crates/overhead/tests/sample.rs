@@ -20,7 +20,7 @@ fn long_capture(path: &Path) {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/redis-get-set/capture.pcap");
     let (mut source, mut frames) = (FileSource::open(fixture).unwrap(), Vec::new());
     while let Some(frame) = source.next_frame().unwrap().frame() {
-        frames.push(OwnedFrame::of(&frame));
+        frames.push(OwnedFrame::new(&frame));
     }
     let first_ns = frames[0].frame().time_ns;
     let mut all: Vec<(u64, Vec<u8>, u32)> = Vec::new();
@@ -103,7 +103,7 @@ fn what_is_true_lies_within_the_interval_as_often_as_that_says() {
 #[test]
 fn a_load_that_began_late_and_ended_early_lies_within_the_interval() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/redis-get-set/capture.pcap");
-    let frame = OwnedFrame::of(&FileSource::open(fixture).unwrap().next_frame().unwrap().frame().unwrap());
+    let frame = OwnedFrame::new(&FileSource::open(fixture).unwrap().next_frame().unwrap().frame().unwrap());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("steady.pcapng");
     let options = WriterOptions::new(LinkType::ETHERNET);

@@ -91,7 +91,7 @@ fn interfaces_with_clocks_far_apart_are_named() {
             // The router has counted the hop.
             let is_routed = frame.bytes[14 + 8] == 63;
             let interface = u32::from(is_routed == (frame.bytes[36..38] == 6379_u16.to_be_bytes()));
-            OwnedFrame::of(&Frame { time_ns: frame.time_ns + u64::from(interface) * later_ns, interface, ..*frame })
+            OwnedFrame::new(&Frame { time_ns: frame.time_ns + u64::from(interface) * later_ns, interface, ..*frame })
         });
         record_of(&path)
     };
@@ -110,7 +110,7 @@ fn a_translation_that_one_interface_sees_twice_is_named() {
     edited("nat", &path, |frame| {
         let bytes = [&[2; 12][..], &[8, 0], &frame.bytes[20..]].concat();
         let original_len = frame.original_len - 6;
-        OwnedFrame::of(&Frame { link: LinkType::ETHERNET, original_len, bytes: &bytes, ..*frame })
+        OwnedFrame::new(&Frame { link: LinkType::ETHERNET, original_len, bytes: &bytes, ..*frame })
     });
     let (record, status) = record_of(&path);
     let warnings = record["warnings"].to_string();

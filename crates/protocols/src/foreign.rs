@@ -29,7 +29,7 @@ pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> 
         return SniffVerdict::Expected;
     }
     if is_tls(bytes) {
-        // A client may begin with TLS, which is decoded.
+        // A client may start with TLS, which is decoded.
         let begins = !mid_stream && side == Side::Request;
         return if begins { SniffVerdict::Expected } else { SniffVerdict::Foreign(ApparentProtocol::Tls) };
     }
@@ -39,7 +39,7 @@ pub fn judge(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> 
 }
 
 /// Like [`judge`], for a side that may still send more while the other is silent: returns `Open` until the first
-/// message of `protocol` is long enough to recognise, because its beginning may look like another protocol.
+/// message of `protocol` is long enough to recognise, because its start may look like another protocol.
 pub fn judge_so_far(protocol: Protocol, side: Side, bytes: &[u8], mid_stream: bool) -> SniffVerdict {
     match judge(protocol, side, bytes, mid_stream) {
         SniffVerdict::Foreign(_) if bytes.len() < SNIFF && sniff(protocol, bytes) == Sniff::More => SniffVerdict::Open,

@@ -18,7 +18,7 @@ pub struct GivenStatements {
 const CUT: char = '…';
 
 impl GivenStatements {
-    /// Reads one statement per line: its name or id, a tab, its text. A line that begins with a tab continues the text; one that begins
+    /// Reads one statement per line: its name or id, a tab, its text. A line that starts with a tab continues the text; one that starts
     /// with `#` and has no tab is a comment. Fails with the number of the first other line.
     pub fn parse(lines: &str) -> Result<Self, usize> {
         let mut listed: Vec<(String, String)> = Vec::new();
@@ -69,7 +69,7 @@ impl GivenStatements {
     pub(crate) fn summary(&self, name: &str, dialect: StatementDialect) -> StatementSummary {
         self.text(name).map_or_else(
             || StatementSummary::prepared_before(name, ""),
-            |text| StatementSummary::of(text.as_bytes(), !text.ends_with(CUT), dialect, true).0,
+            |text| StatementSummary::new(text.as_bytes(), !text.ends_with(CUT), dialect, true).0,
         )
     }
 }

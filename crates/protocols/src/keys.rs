@@ -14,7 +14,7 @@ pub(crate) struct KeyPatterns {
     ends: [u16; SHOWN],
     shown: u8,
     is_more: bool,
-    /// The beginning of a key that arrives in pieces.
+    /// The start of a key that arrives in pieces.
     piece: Option<Box<PartialKey>>,
 }
 

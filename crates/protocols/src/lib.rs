@@ -54,14 +54,14 @@ pub enum Sniff {
     Request,
     /// Only a server of this protocol sends such bytes.
     Response,
-    /// This side sends such bytes, but so do other protocols (a line that begins with a word, or with `+`). Counts only
+    /// This side sends such bytes, but so do other protocols (a line that starts with a word, or with `+`). Counts only
     /// if the other direction agrees.
     Perhaps(Side),
 }
 
 impl Sniff {
-    /// Returns whose message begins these bytes, as a client's and as a server's.
-    fn of_sides(request: MessageBoundary, response: MessageBoundary) -> Self {
+    /// Returns whose message starts these bytes, as a client's and as a server's.
+    fn from_sides(request: MessageBoundary, response: MessageBoundary) -> Self {
         match (request, response) {
             (MessageBoundary::Yes, _) => Self::Request,
             (_, MessageBoundary::Yes) => Self::Response,
@@ -73,16 +73,24 @@ impl Sniff {
 
 /// Everything about a protocol except how it is decoded. Each folder defines it in its `mod.rs`.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub struct ProtocolFacts {
     pub sniff: fn(&[u8]) -> Sniff,
     /// Whether messages are lines of text, as in many protocols, so that recognition takes both directions: `sniff`
     /// returns [`Sniff::Perhaps`]. Decoders of other protocols reject foreign bytes themselves.
     pub is_text: bool,
+    /// Whether only its order pairs an answer with a request, and servers send nothing unasked: on a connection joined midway,
+    /// answers may be paired with the wrong requests.
+    pub pairs_by_order: bool,
+    /// Whether its servers also accept RESP on the same port.
+    pub takes_resp: bool,
+    /// Whether its servers may accept it over UDP, which is not decoded.
+    pub has_udp: bool,
     /// The smallest request answered without a login; empty if the server speaks first.
     pub greeting: &'static [u8],
     /// The smallest reply to it, or the server's first message.
     pub reply: &'static [u8],
-    /// Returns whether bytes begin a reply to [`ProtocolFacts::greeting`].
+    /// Returns whether bytes start a reply to [`ProtocolFacts::greeting`].
     pub is_greeted: fn(&[u8]) -> bool,
 }
 
@@ -104,16 +112,6 @@ impl SharedContext {
     }
 }
 
-/// Returns whether servers of this protocol also accept RESP on the same port.
-pub const fn takes_resp(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Ssdb)
-}
-
-/// Returns whether servers of this protocol may accept it over UDP, which is not decoded.
-pub const fn speaks_udp(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Memcache)
-}
-
 pub fn sniff(protocol: Protocol, bytes: &[u8]) -> Sniff {
     (facts(protocol).sniff)(bytes)
 }
@@ -128,7 +126,7 @@ macro_rules! registry {
         }
 
         impl AnyDecoder {
-            /// Returns a decoder for a connection; `mid_stream` if its beginning was not captured.
+            /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
             pub fn new(protocol: Protocol, mid_stream: bool, shared: &SharedContext) -> Self {
                 match protocol {
                     $(Protocol::$variant => {
@@ -139,6 +137,7 @@ macro_rules! registry {
             }
         }
 
+        /// Returns the facts about a protocol.
         pub const fn facts(protocol: Protocol) -> ProtocolFacts {
             match protocol {
                 $(Protocol::$variant => $module::FACTS,)+

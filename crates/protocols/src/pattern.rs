@@ -102,7 +102,7 @@ fn leading_digits(text: &[u8]) -> usize {
     len + text[len..].iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-pub fn of(key: &[u8]) -> String {
+pub fn key_pattern(key: &[u8]) -> String {
     let mut pattern = String::new();
     push(key, &mut pattern);
     pattern
@@ -119,7 +119,7 @@ pub fn is_command(word: &str) -> bool {
 
 /// Returns the pattern of a path's first segment for use in a name. Words with one or two digits (`/v2`) and hosts with
 /// a port are kept.
-pub fn of_segment(segment: &[u8]) -> String {
+pub fn segment_pattern(segment: &[u8]) -> String {
     let text = String::from_utf8_lossy(segment);
     let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
     let word = text.get(..text.len() - digits).unwrap_or_default();
@@ -128,7 +128,7 @@ pub fn of_segment(segment: &[u8]) -> String {
         Some(last) if last.is_ascii_alphabetic() => 2,
         _ => 0,
     };
-    if digits <= most && of(word.as_bytes()) == word { text.into_owned() } else { of(segment) }
+    if digits <= most && key_pattern(word.as_bytes()) == word { text.into_owned() } else { key_pattern(segment) }
 }
 
 /// Appends the pattern of a part with bytes of these classes. If a word looks like a token, the whole part becomes `#`.
@@ -275,10 +275,10 @@ mod tests {
             ("", ""),
             ("a", "a"),
         ] {
-            assert_eq!(of(key.as_bytes()), pattern, "{key}");
+            assert_eq!(key_pattern(key.as_bytes()), pattern, "{key}");
         }
-        assert_eq!(of(b"\x00\xff:1"), "#");
-        assert_eq!(of(&[b'a'; LONGEST + 1]), "#");
+        assert_eq!(key_pattern(b"\x00\xff:1"), "#");
+        assert_eq!(key_pattern(&[b'a'; LONGEST + 1]), "#");
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
             ("host:443", "host:443"),
             ("*", "*"),
         ] {
-            assert_eq!(of_segment(segment.as_bytes()), told);
+            assert_eq!(segment_pattern(segment.as_bytes()), told);
         }
     }
 
@@ -323,19 +323,19 @@ mod tests {
         fn other_digits_have_the_same_pattern(key in "[a-f0-9A-Zxyz:@/._ -]{0,60}", other in "[0-9]{60}") {
             let changed: String =
                 key.chars().zip(other.chars()).map(|(was, digit)| if was.is_ascii_digit() { digit } else { was }).collect();
-            prop_assert_eq!(of(key.as_bytes()), of(changed.as_bytes()));
+            prop_assert_eq!(key_pattern(key.as_bytes()), key_pattern(changed.as_bytes()));
         }
 
         #[test]
         fn a_pattern_is_short_printable_and_has_no_digit(key in proptest::collection::vec(any::<u8>(), 0..600)) {
-            let pattern = of(&key);
+            let pattern = key_pattern(&key);
             prop_assert!(pattern.len() <= LONGEST && pattern.bytes().all(|byte| (b' '..0x7f).contains(&byte)));
             prop_assert!(!pattern.bytes().any(|byte| byte.is_ascii_digit()), "{}", pattern);
         }
 
         #[test]
         fn random_tokens_do_not_show(token in "[A-Za-z0-9]{32,64}", prefix in "[a-z]{0,8}") {
-            let pattern = of(format!("{prefix}:{token}").as_bytes());
+            let pattern = key_pattern(format!("{prefix}:{token}").as_bytes());
             prop_assert_eq!(pattern.split_once(':').unwrap().1, "#");
         }
     }

@@ -1,7 +1,5 @@
 //! The verb of an SQL statement, in any dialect.
 
-use crate::statement::StatementLexer;
-
 /// Longest verb; no command's first word is longer.
 const LENGTH: usize = 23;
 
@@ -17,14 +15,14 @@ impl SqlVerb {
     /// The first half of a two-phase commit; prepares a transaction, not a statement.
     pub const TWO_PHASE: &[u8] = b"PREPARE TRANSACTION";
 
-    pub fn of_word(text: &[u8]) -> Self {
+    pub fn from_word(text: &[u8]) -> Self {
         Self::in_capitals(text.iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_'))
     }
 
     /// Returns the verb of a command tag of PostgreSQL.
-    pub fn of_tag(tag: &[u8]) -> Self {
+    pub fn from_tag(tag: &[u8]) -> Self {
         let tag = tag.strip_suffix(b"\0").unwrap_or(tag);
-        if tag == Self::TWO_PHASE { Self::in_capitals(tag) } else { Self::of_word(tag) }
+        if tag == Self::TWO_PHASE { Self::in_capitals(tag) } else { Self::from_word(tag) }
     }
 
     pub fn in_capitals<'a>(text: impl IntoIterator<Item = &'a u8>) -> Self {
@@ -34,20 +32,6 @@ impl SqlVerb {
             verb.len += 1;
         }
         verb
-    }
-
-    /// Returns the first word of a statement, or, after `WITH`, the first word at the same depth that `is_main`.
-    pub fn of_statement(words: &mut StatementLexer<'_>, is_main: impl Fn(&[u8]) -> bool) -> Self {
-        let Some(first) = words.word() else { return Self::default() };
-        let depth = words.depth;
-        if first.eq_ignore_ascii_case(b"WITH") {
-            while let Some(word) = words.word() {
-                if words.depth <= depth && is_main(word) {
-                    return Self::of_word(word);
-                }
-            }
-        }
-        Self::of_word(first)
     }
 
     pub fn as_str(&self) -> &str {

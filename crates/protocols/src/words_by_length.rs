@@ -6,15 +6,15 @@ pub(crate) struct WordsByLength(pub &'static [&'static str]);
 
 impl WordsByLength {
     pub fn contains(self, word: &[u8]) -> bool {
-        self.of_length(word.len()).any(|other| other == word)
+        self.with_length(word.len()).any(|other| other == word)
     }
 
     /// Like [`WordsByLength::contains`] for a word in upper or lower case.
     pub fn contains_in_any_case(self, word: &[u8]) -> bool {
-        self.of_length(word.len()).any(|other| other.eq_ignore_ascii_case(word))
+        self.with_length(word.len()).any(|other| other.eq_ignore_ascii_case(word))
     }
 
-    fn of_length(self, len: usize) -> impl Iterator<Item = &'static [u8]> {
+    fn with_length(self, len: usize) -> impl Iterator<Item = &'static [u8]> {
         let words = self.0.get(len).copied().unwrap_or_default();
         words.as_bytes().chunks(len + 1).map(<[u8]>::trim_ascii_end)
     }

@@ -1,5 +1,5 @@
 //! Draws the memory of a process over time, as `lab/measure/soak.py` samples it. The argument is a CSV file with `seconds`, `rss_kb` and
-//! `anonymous_kb`, and before these a line with the note below the figure; SVG and PNG lie beside it.
+//! `anonymous_kb`, after a first line with the note below the chart. Writes SVG and PNG next to the file.
 
 #![allow(clippy::unwrap_used, reason = "a tool of the lab: what cannot be read is shown by the panic")]
 
@@ -22,7 +22,7 @@ fn main() {
     let figure = LineFigure {
         title: "overhead capture: memory at full rate".to_owned(),
         description: "Resident and anonymous memory of overhead capture over the time of a soak".to_owned(),
-        x_title: "seconds since the capture began".to_owned(),
+        x_title: "seconds since the start of the capture".to_owned(),
         y_title: "memory, MB".to_owned(),
         places: vec![String::new(); rows.len()],
         positions: rows.iter().map(|row| row[0]).collect(),

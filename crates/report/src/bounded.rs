@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Reads a record, a budget or another text.
@@ -41,20 +40,15 @@ struct RecordVersion {
     schema_version: Option<u64>,
 }
 
-/// Parses a record, and returns its version. Checks that first, so that a newer record is not reported as malformed.
-pub(crate) fn parse_record<T: DeserializeOwned>(
-    text: &[u8],
-    path: &Path,
-    known: RangeInclusive<u32>,
-) -> Result<(T, Option<u64>), ReportError> {
+/// Parses a record. Checks its version first, so that a newer record is not reported as malformed.
+pub(crate) fn parse_record<T: DeserializeOwned>(text: &[u8], path: &Path, expected: u32) -> Result<T, ReportError> {
     let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
     let version = serde_json::from_slice::<RecordVersion>(text).map_err(malformed)?.schema_version;
-    if let Some(found) = version.filter(|found| !(u64::from(*known.start())..=u64::from(*known.end())).contains(found))
-    {
-        return Err(ReportError::Version { path: path.to_owned(), found, expected: *known.end() });
+    if let Some(found) = version.filter(|found| *found != u64::from(expected)) {
+        return Err(ReportError::Version { path: path.to_owned(), found, expected });
     }
     // Parse again for an error message with line and column.
-    Ok((serde_json::from_slice(text).map_err(malformed)?, version))
+    serde_json::from_slice(text).map_err(malformed)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Separates exact figures of a run from lower bounds.
+//! Separates exact byte counts of a run from lower bounds.
 
-use crate::text::number::{DASH, counted};
+use crate::number::{DASH, counted};
 use overhead_model::Run;
 use overhead_model::record::{Source, TcpTotals};
 
-/// Lower bounds among byte figures: frames were lost or truncated, or one direction was not captured.
+/// Byte counts that are lower bounds: frames were lost or truncated, or one direction was not captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LowerBounds {
     /// Bytes on the wire: the capture lacks frames.
@@ -13,11 +13,11 @@ pub(crate) struct LowerBounds {
     pub payload: bool,
 }
 
-/// Marks a figure as a lower bound.
+/// Marks a lower bound.
 pub(crate) const AT_LEAST: char = '≥';
 
 impl LowerBounds {
-    pub(crate) fn of(run: &Run) -> Self {
+    pub(crate) fn new(run: &Run) -> Self {
         let dropped = run.source.kernel_drops.value().is_some_and(|frames| *frames > 0);
         let one_way = run.tcp.request_only > 0 || run.tcp.response_only > 0;
         let lost = dropped || one_way || run.tcp.gap_bytes > 0 || run.source.header_snapped_frames > 0;
@@ -29,12 +29,12 @@ impl LowerBounds {
         Self { wire: self.wire || other.wire, payload: self.payload || other.payload }
     }
 
-    /// Marks a wire byte figure if it is a lower bound.
+    /// Marks a number of wire bytes if it is a lower bound.
     pub(crate) fn wire(self, figure: String) -> String {
         marked(self.wire, figure)
     }
 
-    /// Marks a payload account figure if it is a lower bound.
+    /// Marks a number of payload bytes if it is a lower bound.
     pub(crate) fn payload(self, figure: String) -> String {
         marked(self.payload, figure)
     }
@@ -55,18 +55,18 @@ pub(crate) fn losses(source: &Source, tcp: &TcpTotals) -> Vec<String> {
         (tcp.gap_bytes, "byte", "in gaps"),
         (source.truncated_frames, "frame", "captured in part"),
         (source.header_snapped_frames, "frame", "captured without all headers"),
-        (tcp.request_only, "connection", "of which only the client's frames were captured"),
-        (tcp.response_only, "connection", "of which only the server's frames were captured"),
+        (tcp.request_only, "connection", "without the server's frames"),
+        (tcp.response_only, "connection", "without the client's frames"),
     ];
     let lost = losses.into_iter().filter(|(count, ..)| *count > 0);
     lost.map(|(count, noun, how)| format!("{} {how}", counted(count, noun))).collect()
 }
 
-/// Returns a sentence that explains why byte figures are lower bounds, or `None` if they are exact.
+/// Returns a sentence that explains why byte counts are lower bounds, or `None` if they are exact.
 pub(crate) fn lower_bounds(run: &Run) -> Option<String> {
-    let bounds = LowerBounds::of(run);
+    let bounds = LowerBounds::new(run);
     let reasons = losses(&run.source, &run.tcp);
-    let what = if bounds.wire { "byte figures" } else { "figures of protocol and data" };
+    let what = if bounds.wire { "byte counts" } else { "bytes of protocol and data" };
     (bounds.wire || bounds.payload).then(|| format!("{AT_LEAST}: {what} are lower bounds: {}", reasons.join(", ")))
 }
 
@@ -79,18 +79,18 @@ mod tests {
     #[test]
     fn what_lost_frames_is_a_lower_bound_and_what_was_cut_is_one_in_part() {
         let mut run = fixture::redis_live().run;
-        assert_eq!((LowerBounds::of(&run), lower_bounds(&run)), (LowerBounds::default(), None));
+        assert_eq!((LowerBounds::new(&run), lower_bounds(&run)), (LowerBounds::default(), None));
         run.source.truncated_frames = 2;
-        let cut = LowerBounds::of(&run);
+        let cut = LowerBounds::new(&run);
         assert_eq!((cut.wire("1.0".to_owned()), cut.payload("1.0".to_owned())), ("1.0".to_owned(), "≥1.0".to_owned()));
         run.source.kernel_drops = Measured::Value(3);
         let said = lower_bounds(&run).unwrap();
-        assert_eq!(said, "≥: byte figures are lower bounds: 3 frames dropped by the kernel, 2 frames captured in part");
-        assert_eq!(LowerBounds::of(&run).wire(DASH.to_owned()), DASH);
+        assert_eq!(said, "≥: byte counts are lower bounds: 3 frames dropped by the kernel, 2 frames captured in part");
+        assert_eq!(LowerBounds::new(&run).wire(DASH.to_owned()), DASH);
         run.source.kernel_drops = Measured::unavailable("offline");
-        assert!(!LowerBounds::of(&run).wire);
+        assert!(!LowerBounds::new(&run).wire);
         run.source.header_snapped_frames = 1;
-        assert!(LowerBounds::of(&run).wire);
+        assert!(LowerBounds::new(&run).wire);
         assert_eq!(
             losses(&run.source, &run.tcp),
             ["2 frames captured in part", "1 frame captured without all headers"]
@@ -98,10 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_direction_all_figures_are_lower_bounds() {
+    fn without_a_direction_all_bytes_are_lower_bounds() {
         let mut run = fixture::redis_live().run;
         run.tcp.request_only = 1;
-        assert!(LowerBounds::of(&run).wire && LowerBounds::of(&run).payload);
-        assert_eq!(losses(&run.source, &run.tcp), ["1 connection of which only the client's frames were captured"]);
+        assert!(LowerBounds::new(&run).wire && LowerBounds::new(&run).payload);
+        assert_eq!(losses(&run.source, &run.tcp), ["1 connection without the server's frames"]);
     }
 }

@@ -32,7 +32,7 @@ use overhead_model::{Class, OTHER, Protocol};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// As many as the windows of five minutes if each 10 s has one, so that each of them is its own group.
+/// As many as the windows of five minutes if each 10 s has one, so that each is its own group.
 const GROUPS: usize = 30;
 
 /// Only the end shows which parts are the largest, so smaller ones need room until then.
@@ -41,6 +41,7 @@ const KEPT_PER_SHOWN: usize = 4;
 /// A part of a server's traffic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrafficPart {
+    /// Operations that share these four.
     Operations {
         class: Class,
         protocol: Protocol,
@@ -55,6 +56,7 @@ pub enum TrafficPart {
 }
 
 impl TrafficPart {
+    /// Returns the operation name, or `(other)` or `(unknown)`.
     pub fn name(&self) -> &str {
         match self {
             Self::Operations { name, .. } => name,
@@ -76,7 +78,7 @@ impl TrafficPart {
     }
 }
 
-/// What belongs to a part.
+/// Bytes and operations of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartBytes {
     /// Operations.
@@ -91,6 +93,7 @@ impl PartBytes {
         request.saturating_add(response)
     }
 
+    /// Adds bytes and operations of the same part.
     pub fn add(&mut self, more: Self) {
         let ([request, response], [more_request, more_response]) = (self.wire_bytes, more.wire_bytes);
         self.count = self.count.saturating_add(more.count);

@@ -1,10 +1,10 @@
-//! Documents: headings, prose, tables, figures and warnings. Each kind of result builds one; the renderers know nothing about
+//! Documents: headings, prose, tables, charts and warnings. Each kind of result builds one; the renderers know nothing about
 //! results.
 
+use crate::clean::{clean, code_span, markdown_cell};
 use crate::error::ReportError;
-use crate::text::grid::{Column, Grid, alarming, bold, wrapped};
-use crate::text::number::DASH;
-use crate::text::{Style, clean, code_span, markdown_cell};
+use crate::grid::{Column, Grid, Style, alarming, bold, wrapped};
+use crate::number::DASH;
 use overhead_model::outside::to_json;
 use serde::Serialize;
 
@@ -26,6 +26,7 @@ impl Section {
 pub struct Fact {
     /// Empty for a sentence.
     pub term: String,
+    /// Plain text; renderers escape it.
     pub text: String,
 }
 
@@ -33,6 +34,7 @@ pub struct Fact {
 pub(crate) const COMMAND: &str = "command";
 
 impl Fact {
+    /// Makes a fact with this term.
     pub fn new(term: &str, text: impl Into<String>) -> Self {
         Self { term: term.to_owned(), text: text.into() }
     }
@@ -60,21 +62,24 @@ pub(crate) enum Block {
     /// Lines on a terminal, sentences of one paragraph in documents.
     Notes(Vec<String>),
     Table(Grid),
-    /// A figure's file name without suffix, and what it shows. Documents only.
+    /// File name of a chart, without suffix, and what it shows. Documents only.
     Figure(String, String),
     Warning(String),
 }
 
+/// A result as a sequence of blocks, rendered for a terminal or as Markdown.
 #[derive(Default)]
 pub struct Document {
     blocks: Vec<Block>,
 }
 
 impl Document {
+    /// Adds a heading of a Markdown level.
     pub fn heading(&mut self, level: usize, text: impl Into<String>) {
         self.blocks.push(Block::Heading(level, text.into()));
     }
 
+    /// Adds facts, if there are any.
     pub fn facts(&mut self, facts: Vec<Fact>) {
         self.blocks.extend((!facts.is_empty()).then_some(Block::Facts(facts)));
     }
@@ -91,7 +96,7 @@ impl Document {
         self.blocks.push(Block::Table(table));
     }
 
-    /// Adds a table of words on the left and figures on the right.
+    /// Adds a table of words on the left and numbers on the right.
     pub fn figures(&mut self, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) {
         self.table(Grid::new(keys, figures, rows));
     }
@@ -177,7 +182,7 @@ pub fn json(result: &impl Serialize) -> Result<String, ReportError> {
 }
 
 impl Grid {
-    /// Removes the columns of figures in which nothing was measured.
+    /// Removes columns without a single measured value.
     pub(crate) fn measured(mut self) -> Self {
         fn said_of<T>(all: Vec<T>, said: &[bool]) -> Vec<T> {
             all.into_iter().zip(said).filter_map(|(of, is_said)| is_said.then_some(of)).collect()

@@ -9,6 +9,7 @@ pub enum ReportError {
     /// There is no record at the given path.
     #[error("{}: no run record here; name a folder that holds a run.json, or the file itself", path.display())]
     Missing { path: PathBuf },
+    /// The record exists but the system refuses to read it.
     #[error("{}: cannot read the run record: {source}; check the permissions", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     /// The file is not JSON, or not a run record.
@@ -30,14 +31,16 @@ pub enum ReportError {
         expected: u32,
     },
     /// A report needs at least one run.
-    #[error("there is no run to report on; name at least one run folder")]
+    #[error("no run to report on; name at least one run folder")]
     NoRuns,
+    /// A file of the report cannot be written.
     #[error("{}: cannot write: {source}; check that the folder exists, is writable and has space, or choose another with -o", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
+    /// A number of the record is not finite.
     #[error("cannot print the run record as JSON: {0}; this is a bug, please report it")]
     Json(#[from] serde_json::Error),
-    /// The figure cannot be drawn or encoded.
-    #[error("cannot draw the figure: {0}; try fewer runs or operations")]
+    /// The chart cannot be drawn or encoded.
+    #[error("cannot draw the chart: {0}; try fewer runs or operations")]
     Drawing(String),
     /// The template failed.
     #[error("cannot make the page: {0}; this is a bug, please report it")]

@@ -7,17 +7,17 @@ use crate::text::distribution::{self, bounds, count_within};
 use overhead_model::Spread;
 use overhead_model::record::{Latency, OperationRow, Within};
 
-/// Maximum time limits labelled below a figure.
+/// Maximum time limits labelled below a chart.
 const BOUNDS: usize = 24;
 
-/// Names of all possible latency figures of a report.
+/// Names of all possible latency charts of a report.
 pub(crate) const NAMES: [&str; 2] = ["latency", "distribution"];
 
 /// Name, minimum operation count and accessor.
-type Percentile = (&'static str, u64, fn(&Latency) -> u64);
+type PercentileLine = (&'static str, u64, fn(&Latency) -> u64);
 
 /// Percentiles, with the operation count from which each can differ from the maximum.
-const PERCENTILES: [Percentile; 6] = [
+const PERCENTILES: [PercentileLine; 6] = [
     ("50%", 2, |latency| latency.p50),
     ("90%", 10, |latency| latency.p90),
     ("99%", 100, |latency| latency.p99),
@@ -30,7 +30,7 @@ const PERCENTILES: [Percentile; 6] = [
 pub(crate) const MEASURED: &str = "Latency runs from the frame with the first byte of the request to the frame with the last byte of the \
 response, at the capture point, not the client's.";
 
-/// Returns the latency figures, without empty ones.
+/// Returns the latency charts, without empty ones.
 pub(crate) fn figures(runs: &[NamedRun]) -> Vec<(&'static str, LineFigure)> {
     let all = [by_percentile(runs), distributions(runs)];
     NAMES.into_iter().zip(all).filter(|(_, figure)| !figure.lines.is_empty()).collect()
@@ -64,9 +64,9 @@ fn by_percentile(runs: &[NamedRun]) -> LineFigure {
     let (rows, left_out) = drawn(runs, |row| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().max > 0);
     // Omit percentiles that no row has.
     let most = rows.iter().map(|(_, row)| row.latency_ns.or_empty().count).max().unwrap_or(0);
-    let places: Vec<Percentile> = PERCENTILES.into_iter().filter(|(_, least, _)| most >= *least).collect();
+    let places: Vec<PercentileLine> = PERCENTILES.into_iter().filter(|(_, least, _)| most >= *least).collect();
     let values = |latency: &Latency| -> Vec<Option<Spread>> {
-        let of = |(_, least, of): &Percentile| (latency.count >= *least).then(|| (of(latency) as f64 / 1e3).into());
+        let of = |(_, least, of): &PercentileLine| (latency.count >= *least).then(|| (of(latency) as f64 / 1e3).into());
         places.iter().map(of).collect()
     };
     LineFigure {

@@ -1,4 +1,4 @@
-//! Aggregates operations and presents them as tables, records and figures.
+//! Aggregates operations and presents them as tables, records and charts.
 //!
 //! [`Aggregate`] sums closed operations; [`build_run`] makes the run record and verifies that the ledger balances. [`text`]
 //! prints a record; [`figure`] and [`write_report`] present any number of them side by side, [`compare`] compares them,
@@ -10,6 +10,7 @@
 pub mod aggregate;
 pub mod bounded;
 mod bounds;
+mod clean;
 pub mod compare;
 pub mod composition;
 mod document;
@@ -18,10 +19,12 @@ pub mod figure;
 #[cfg(test)]
 mod fixture;
 pub mod gate;
+mod grid;
 mod group;
 mod latencies;
 pub mod limits;
 pub mod load;
+pub mod number;
 mod page;
 mod ranges;
 mod report;
@@ -39,15 +42,16 @@ mod view;
 pub use aggregate::{Aggregate, KindKey, OperationKind, RowSums, RunFacts, SharedListener, balance, build_run};
 pub use document::{Document, Fact};
 pub use error::ReportError;
-pub use figure::{DotFigure, DotRow, Line, LineFigure, Look, Plot, StackFigure, StackRow, draw};
+pub use figure::{
+    DotFigure, DotRow, Line, LineFigure, Plot, PlotStyle, ReportOptions, StackFigure, StackRow, Theme, draw,
+};
+pub use grid::Style;
 pub use group::RunGroup;
 pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding, sentences};
-pub use report::{
-    REPORT_FILES, ReportOptions, Theme, replaced_by_report, report_markdown, write_report, write_report_as,
-};
+pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report, write_report_as};
 pub use run::{NamedRun, load_named_run, load_run, parse_run};
 pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
 pub use summary::{systems, window_ns, workload_count as workload_operations};
-pub use text::{Columns, OperationColumn, Style};
+pub use text::{Columns, OperationColumn};
 pub use view::{ViewOptions, numbered, price, view};

@@ -29,38 +29,38 @@ pub const PEER_ROWS: usize = CONNECTIONS;
 /// and a row with few operations never does, so the long tail of rows stays at 8 kB per distribution.
 pub const SPARSE_VALUES: usize = 512;
 
-/// Default threshold for omitting operations from a figure: less than one part in this many of a run's workload bytes. The
-/// figure counts omissions. A benchmark's initial queries are not its subject.
+/// Default threshold for omitting operations from a chart: less than one part in this many of a run's workload bytes. The
+/// chart counts omissions. A benchmark's initial queries are not its subject.
 pub const FIGURE_NEGLIGIBLE: u64 = 1_000;
 
 /// Exception: operations that make up at least one in this many stay, because frequent ones matter even if small.
 pub const FIGURE_COMMON: u64 = 100;
 
-/// Characters of a run or operation name in a figure: about four lines. Names come from the wire.
+/// Characters of a run or operation name in a chart: about four lines. Names come from the wire.
 pub const FIGURE_NAME_CHARS: usize = 200;
 
 /// Characters of a command or reason in a caption; longer text ends in an ellipsis.
 pub const CAPTION_CHARS: usize = 160;
 
-/// Warnings per run in a caption; the accompanying report has them all.
+/// Warnings per run in a caption; the accompanying report lists all.
 pub const CAPTION_WARNINGS: usize = 3;
 
-/// Default limit on figure rows: 48 make an image of about 1,600 by 6,000 pixels, a reasonable scrolling length.
+/// Default limit on chart rows: 48 make an image of about 1,600 by 6,000 pixels, a reasonable scrolling length.
 pub const FIGURE_ROWS: usize = 48;
 
 /// Pairs of a comparison shown in full to people, who would not read more; JSON and CSV have all.
 pub const PAIRS_TOLD: usize = 10;
 
-/// Characters of an operation in a table with one line per pair, which leaves room for both runs' figures.
+/// Characters of an operation in a table with one line per pair, which leaves room for both runs' numbers.
 pub const OVERVIEW_CHARS: usize = 24;
 
-/// Largest statements drawn per run in a report: as many bars as readers can compare in one figure. Runs with fewer show all.
+/// Largest statements drawn per run in a report: as many bars as readers can compare in one chart. Runs with fewer show all.
 pub const REPORT_STATEMENTS: usize = 10;
 
 /// Time steps of a run in a report: as many points as a line can legibly show, each with a latency distribution.
 pub const SERIES_STEPS: usize = 60;
 
-/// Shortest time step of a run in a report. Over less, a scheduler's turns are all that a rate shows.
+/// Shortest time step of a run in a report. Shorter steps would show a scheduler's turns, not a rate.
 pub const SERIES_STEP_NS: u64 = 100_000_000;
 
 /// Fewest whole time steps that are drawn: a run of less than a second has no course.

@@ -3,14 +3,14 @@
 use crate::figure::{DotFigure, DotRow, only_in_table};
 use crate::latencies::{MEASURED, label};
 use crate::limits::RANGE_ROWS;
+use crate::number::duration;
 use crate::run::NamedRun;
 use crate::summary::{noteworthy, workload};
-use crate::text::number::duration;
 use overhead_model::record::{Latency, OperationRow};
 
 pub(crate) const NAME: &str = "ranges";
 
-/// Returns the figure, or `None` if there are fewer than two ranges.
+/// Returns the chart, or `None` if there are fewer than two ranges.
 pub(crate) fn figure(runs: &[NamedRun]) -> Option<DotFigure> {
     let has = |row: &&OperationRow| row.latency_ns.or_empty().count > 0 && row.latency_ns.or_empty().min > 0;
     // A benchmark's initial queries are not its subject.
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_runs_each_has_a_row_as_long_as_there_is_room() {
+    fn each_of_many_runs_has_a_row_as_long_as_there_is_room() {
         let mut long = fixture::redis_live();
         let row = workload(&long.run)[0].clone();
         long.run.operations = (0..40).map(|at| OperationRow { name: format!("CALL {at}"), ..row.clone() }).collect();

@@ -1,23 +1,23 @@
-//! A report folder: the comparison figure and its table.
+//! A report folder: the comparison chart and its table.
 
 use crate::document::{Document, Fact};
 use crate::error::ReportError;
-use crate::figure::{HOW_TO_READ, Look, NARROW, Plot, draw, draw_inline, titled};
+use crate::figure::{HOW_TO_READ, NARROW, Plot, ReportOptions, draw, draw_inline, titled};
+use crate::grid::Grid;
 use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
+use crate::number::{DASH, significant, with_digits};
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
 use crate::ranges;
 use crate::report_folder::{self, ReportFile, TABLES_FILE};
 use crate::run::NamedRun;
 use crate::series;
 use crate::summary::{
-    CpuUnit, RoleName, data_difference, listed, of_whole_run, per_operation, syscalls_per_operation, systems, workload,
-    workload_count,
+    CpuUnit, RoleName, data_difference, listed, per_operation, syscalls_per_operation, systems, whole_run_counters,
+    workload, workload_count,
 };
 use crate::text::columns::OperationColumn;
 use crate::text::distribution;
-use crate::text::grid::Grid;
-use crate::text::number::{DASH, significant, with_digits};
 use crate::text::rows::TableRows;
 use crate::text::{beside_the_workload, facts, table};
 use crate::view::with_statements;
@@ -32,42 +32,7 @@ const HEADING: &str = "# Overhead per operation\n";
 /// First line of a report's tables.
 const MARK: &str = "<!-- made by overhead report -->\n";
 
-/// Background of a page and its figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theme {
-    Light,
-    Dark,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReportOptions {
-    /// Heading; `None` for the default.
-    pub title: Option<String>,
-    /// Operations drawn per run, largest by bytes; `None` for a number that suits the number of runs.
-    pub operations_per_run: Option<usize>,
-    /// Names of the operations to draw; empty to draw the largest.
-    pub operations: Vec<String>,
-    /// Leaves out the caption of the main figure, except for warnings.
-    pub is_bare: bool,
-    /// Background; `None` for light figures and a page that follows the reader's system setting.
-    pub theme: Option<Theme>,
-    /// Width of figures in logical pixels; `None` for the default.
-    pub width: Option<u32>,
-}
-
-impl ReportOptions {
-    pub(crate) fn look(&self) -> Look {
-        let usual = Look::default();
-        Look { width: self.width.unwrap_or(usual.width), dark: self.theme == Some(Theme::Dark) }
-    }
-
-    /// Returns the page theme's name in the style sheet.
-    pub(crate) fn page_theme(&self) -> Option<&'static str> {
-        self.theme.map(|theme| if theme == Theme::Dark { "dark" } else { "light" })
-    }
-}
-
-/// Files of a report. It has latency figures if there are latencies, ranges if there are several, and time series if the
+/// Files of a report. It has latency charts if there are latencies, ranges if there are several, and time series if the
 /// packets supply them.
 pub const REPORT_FILES: [&str; 14] = [
     "overhead.svg",
@@ -91,7 +56,7 @@ pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
     report_folder::replaced(folder, &[HEADING, MARK], &REPORT_FILES)
 }
 
-/// Writes the figures, `report.md` and `index.html` into `folder`, replacing files with these names. Removes figures of an
+/// Writes the charts, `report.md` and `index.html` into `folder`, replacing files with these names. Removes charts of an
 /// earlier report that do not apply to these runs. Returns the files written.
 ///
 /// # Errors
@@ -131,17 +96,17 @@ fn contents(runs: &[NamedRun], options: &ReportOptions, extras: &PageExtras) -> 
         method: HOW_TO_READ.to_owned(),
         svg: draw_inline(&drawn, "overhead", &title, options)?,
         narrow: draw_inline(&drawn, "overhead-narrow", &title, &small)?,
-        width: options.look().width,
+        width: options.style().width,
     }];
     let plots = ranges::figure(runs).map(|figure| (ranges::NAME, Plot::Dots(figure))).into_iter();
     let lines = latencies::figures(runs).into_iter().chain(series::figures(&extras.series));
     let lines = lines.map(|(name, figure)| (name, Plot::Lines(figure)));
     let system = listed(&systems(runs.iter().map(|named| &named.run)));
-    let (further, images) = report_folder::drawn(&system, plots.chain(lines), options.look())?;
+    let (further, images) = report_folder::drawn(&system, plots.chain(lines), options.style())?;
     inline.extend(further);
     let [svg, png] = draw(&drawn, &title, options)?;
     let tables = titled_markdown(&title, &drawn).into_bytes();
-    let page = page::of_runs(runs, &inline, options.page_theme(), &title, extras)?.into_bytes();
+    let page = page::render_runs(runs, &inline, options.page_theme(), &title, extras)?.into_bytes();
     let contents = [("overhead.svg", svg), ("overhead.png", png), (TABLES_FILE, tables), (PAGE_FILE, page)];
     Ok(contents.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).chain(images).collect())
 }
@@ -153,7 +118,8 @@ pub fn report_markdown(runs: &[NamedRun]) -> String {
 
 /// Returns a title that names systems and quantities.
 fn title(runs: &[NamedRun]) -> String {
-    let is_counted = |named: &NamedRun| RoleName::ALL.into_iter().any(|role| of_whole_run(&named.run, role).is_ok());
+    let is_counted =
+        |named: &NamedRun| RoleName::ALL.into_iter().any(|role| whole_run_counters(&named.run, role).is_ok());
     let quantity =
         if runs.iter().any(is_counted) { "Bytes, system calls and CPU per operation" } else { "Bytes per operation" };
     match listed(&systems(runs.iter().map(|named| &named.run))) {
@@ -167,14 +133,15 @@ fn titled_markdown(title: &str, runs: &[NamedRun]) -> String {
     document.heading(1, title);
     document.figure("overhead", "Bytes, system calls and CPU work per operation");
     document.warnings(data_difference(runs));
-    document.table(Grid::new(&KEYS, &FIGURES, runs.iter().flat_map(run_rows).collect()).measured());
+    let headers: Vec<&str> = HEADERS.split('|').collect();
+    document.table(Grid::new(&KEYS, &headers, runs.iter().flat_map(run_rows).collect()).measured());
     document.prose(NOTES);
     for NamedRun { name, run } in runs {
         document.heading(2, name);
-        let beside = beside_the_workload(run).map(|beside| Fact::new("neither in the table nor in the figure", beside));
+        let beside = beside_the_workload(run).map(|beside| Fact::new("in neither the table nor the chart", beside));
         let facts = facts::origin(run).into_iter().chain(facts::measuring(run)).chain(facts::command(run));
         document.facts(facts.chain(beside).collect());
-        document.warnings(table::doubts(run));
+        document.warnings(table::warnings(run));
         if let Some(section) = distribution::section(run) {
             document.section(3, section);
         }
@@ -190,25 +157,8 @@ Latency: from the frame with the first byte of the request to the frame with the
 point, not the client's. ≥ marks lower bounds: the capture lost frames or parts of them.";
 
 const KEYS: [&str; 3] = ["run", "operation", "via"];
-const FIGURES: [&str; 17] = [
-    "n",
-    "request B/op",
-    "response B/op",
-    "total B/op",
-    "frame",
-    "ack + retrans",
-    "protocol",
-    "data",
-    "unknown",
-    "data / total",
-    "syscalls/op",
-    "cycles/op",
-    "p50 µs",
-    "p99 µs",
-    "p99.9 µs",
-    "p99.99 µs",
-    "max µs",
-];
+const HEADERS: &str = "n|request B/op|response B/op|total B/op|frame|ack + retrans|protocol|data|unknown|data / total|\
+    syscalls/op|cycles/op|p50 µs|p99 µs|p99.9 µs|p99.99 µs|max µs";
 
 /// Columns of the bytes, before those of the work.
 const BYTES: [&str; 10] =
@@ -217,7 +167,7 @@ const LATENCIES: [&str; 5] = ["p50", "p99", "p999", "p9999", "max"];
 
 /// Returns the rows of a run, or a row of dashes if it has no workload operations.
 fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
-    let (table, work) = (TableRows::of(&named.run), [syscalls(&named.run), cycles(&named.run)]);
+    let (table, work) = (TableRows::new(&named.run), [syscalls(&named.run), cycles(&named.run)]);
     let [bytes, latencies] = [&BYTES[..], &LATENCIES].map(OperationColumn::listed);
     let cells = |row: &OperationRow| {
         let shown = ViewRow::from(row);
@@ -231,14 +181,14 @@ fn run_rows(named: &NamedRun) -> Vec<Vec<String>> {
     if !rows.is_empty() {
         return rows;
     }
-    let mut none = vec![DASH.to_owned(); KEYS.len() + FIGURES.len()];
+    let mut none = vec![DASH.to_owned(); KEYS.len() + HEADERS.split('|').count()];
     none.splice(..2, [named.name.clone(), "no workload operations".to_owned()]);
     vec![none]
 }
 
 /// Returns `server | client`, with a dash for each unmeasured role.
 fn by_role(run: &Run, figure: impl Fn(RoleName) -> Option<String>) -> String {
-    let roles = RoleName::ALL.map(|role| of_whole_run(run, role).ok().and_then(|_| figure(role)));
+    let roles = RoleName::ALL.map(|role| whole_run_counters(run, role).ok().and_then(|_| figure(role)));
     if roles.iter().all(Option::is_none) {
         DASH.to_owned()
     } else {
@@ -248,16 +198,18 @@ fn by_role(run: &Run, figure: impl Fn(RoleName) -> Option<String>) -> String {
 
 fn syscalls(run: &Run) -> String {
     let count = workload_count(run);
-    by_role(run, |role| syscalls_per_operation(of_whole_run(run, role).ok()?, count).map(|calls| with_digits(calls, 2)))
+    by_role(run, |role| {
+        syscalls_per_operation(whole_run_counters(run, role).ok()?, count).map(|calls| with_digits(calls, 2))
+    })
 }
 
 fn cycles(run: &Run) -> String {
     let count = workload_count(run);
     by_role(run, |role| {
-        let role = of_whole_run(run, role).ok()?;
+        let role = whole_run_counters(run, role).ok()?;
         let units = [(CpuUnit::Hardware, ""), (CpuUnit::Reference, " ref"), (CpuUnit::OnCpuNs, " ns")];
         units.iter().find_map(|(unit, label)| {
-            let [user, kernel] = unit.of(role).ok()?;
+            let [user, kernel] = unit.amounts(role).ok()?;
             Some(format!("{}{label}", significant(per_operation(user + kernel, count)?)))
         })
     })
@@ -310,7 +262,7 @@ mod tests {
         assert_eq!(names, REPORT_FILES);
         assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() > 1_000));
         assert_eq!(replaced_by_report(&folder), None);
-        // The next report removes figures that it lacks.
+        // The next report removes charts that it lacks.
         assert_eq!(write_report(&fixture::files(), &folder).unwrap().len(), 8);
         assert!(!path.join("deep/distribution.svg").exists());
         fs::write(path.join("deep/report.md"), "# My own notes\n").unwrap();

@@ -1,7 +1,7 @@
 //! Folders of reports: drawing, replacing and writing their files.
 
 use crate::error::ReportError;
-use crate::figure::{Look, Plot};
+use crate::figure::{Plot, PlotStyle};
 use crate::page::{PAGE_FILE, PAGE_START, PageFigure, WebPage};
 use overhead_files::OutputFolder;
 use std::path::PathBuf;
@@ -15,19 +15,19 @@ pub(crate) type ReportFile = (String, Vec<u8>);
 pub(crate) fn drawn<'name>(
     system: &str,
     plots: impl IntoIterator<Item = (&'name str, Plot)>,
-    look: Look,
+    style: PlotStyle,
 ) -> Result<(Vec<PageFigure>, Vec<ReportFile>), ReportError> {
     let (mut inline, mut files) = (Vec::new(), Vec::new());
     for (name, plot) in plots {
-        let plot = plot.looking(look);
-        inline.push(PageFigure::of(name, &plot)?);
-        files.extend(plot.of_system(system).files(name)?);
+        let plot = plot.with_style(style);
+        inline.push(PageFigure::new(name, &plot)?);
+        files.extend(plot.with_system(system).files(name)?);
     }
     Ok((inline, files))
 }
 
 /// Returns the first of a report's `names` that would be replaced and that no earlier report wrote. Our reports have tables
-/// that begin with one of `starts`, and a page that names its origin.
+/// that start with one of `starts`, and a page that names its origin.
 pub(crate) fn replaced(folder: &OutputFolder, starts: &[&str], names: &[&'static str]) -> Option<&'static str> {
     if folder.holds(PAGE_FILE) && !folder.holds_start(PAGE_FILE, PAGE_START) {
         return Some(PAGE_FILE);
@@ -38,7 +38,7 @@ pub(crate) fn replaced(folder: &OutputFolder, starts: &[&str], names: &[&'static
     names.iter().copied().find(|name| folder.holds(name))
 }
 
-/// Writes tables, page and figures, in this order.
+/// Writes tables, page and charts, in this order.
 pub(crate) fn write_page(
     folder: &OutputFolder,
     names: &[&str],

@@ -10,7 +10,7 @@
 //!
 //! Operations in one window resemble one another, so the number of windows, not operations, determines the error. A few
 //! windows can be alike by chance, so totals have at least the error of random arrivals: the variance of a count is the count.
-//! No window shows whether the load lasted from the beginning to the end of the run. If it began at any time before the first
+//! No window shows whether the load lasted the whole run. If it started at any time before the first
 //! window, with equal chance, and ended so after the last, its total has a further variance of `R² · Σ u² / 3`, where `u` are
 //! the times before the first window and after the last. The interval takes this part with its own quantile, since more windows
 //! would not tell more about it.
@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 pub struct WindowTotals {
     /// Length in nanoseconds.
     pub covered_ns: u64,
+    /// Number of frames.
     pub frames: u64,
     /// Bytes of frames on the wire.
     pub wire_bytes: u64,
@@ -57,7 +58,7 @@ impl Ratio {
     /// is at least `least`; `ends` is the relative variance for the ends of the whole that no window shows.
     fn estimate(&self, windows: u64, with: u64, f: f64, [least, ends]: [f64; 2]) -> Measured<Estimate> {
         if self.n <= 0.0 {
-            return Measured::unavailable("nothing of it lies whole within a window");
+            return Measured::unavailable("no window contains a complete one");
         }
         if with < 2 {
             return Measured::unavailable("seen in only one window, which has no spread: capture longer");
@@ -76,9 +77,9 @@ impl Ratio {
     }
 }
 
-type Key = (String, Class, String, String);
+type ClusterKey = (String, Class, String, String);
 
-fn key(row: &OperationRow) -> Key {
+fn key(row: &OperationRow) -> ClusterKey {
     (row.protocol.clone(), row.class, row.name.clone(), row.via.clone())
 }
 
@@ -94,15 +95,16 @@ struct RowClusters {
     accounts: [[Ratio; Account::COUNT]; 2],
 }
 
+/// Sums over the windows of a sampled capture, for the run and for each row.
 #[derive(Clone, Debug, Default)]
 pub struct Clusters {
     windows: u64,
     covered_ns: u64,
     frames: Ratio,
     wire_bytes: Ratio,
-    rows: BTreeMap<Key, RowClusters>,
+    rows: BTreeMap<ClusterKey, RowClusters>,
     /// The rows at the end of the last window.
-    before: BTreeMap<Key, OperationRow>,
+    before: BTreeMap<ClusterKey, OperationRow>,
     cut: u64,
 }
 
@@ -114,13 +116,13 @@ impl Clusters {
         self.covered_ns += totals.covered_ns;
         self.frames.add(totals.frames as f64, seconds);
         self.wire_bytes.add(totals.wire_bytes as f64, seconds);
-        let whole: BTreeMap<Key, &OperationRow> = whole.iter().map(|row| (key(row), row)).collect();
-        let after: BTreeMap<Key, OperationRow> = all.into_iter().map(|row| (key(&row), row)).collect();
+        let whole: BTreeMap<ClusterKey, &OperationRow> = whole.iter().map(|row| (key(row), row)).collect();
+        let after: BTreeMap<ClusterKey, OperationRow> = all.into_iter().map(|row| (key(&row), row)).collect();
         for (key, all) in &after {
             let before = self.before.get(key);
             let whole = whole.get(key).copied().or(before);
             self.cut += all.unanswered.saturating_sub(whole.map_or(0, |row| row.unanswered));
-            // Count an operation where it begins. Window ends cut connections artificially, so count only whole operations
+            // Count an operation in the window where it starts. Window ends cut connections artificially, so count only whole operations
             // outside the workload.
             let count = |row: Option<&OperationRow>| row.map_or(0.0, |row| row.count as f64);
             let begun = count(if key.1 == Class::Workload { Some(all) } else { whole }) - count(before);
@@ -161,7 +163,7 @@ impl Clusters {
         }
     }
 
-    /// Stores the estimates in the record. `sample` describes the windows' placement; this function sets its figures over
+    /// Stores the estimates in the record. `sample` describes the windows' placement; this function sets its totals over
     /// windows. `unseen_ns` are the times before the first window and after the last.
     pub fn report(&self, run: &mut Run, mut sample: Sample, unseen_ns: [u64; 2]) {
         let f = if sample.span_ns == 0 { 1.0 } else { (self.covered_ns as f64 / sample.span_ns as f64).min(1.0) };
@@ -235,7 +237,7 @@ mod tests {
         assert!((found.scaled(12.0).high - 12.0 * 431.824_46).abs() < 1e-3, "{found:?}");
     }
 
-    /// 2 s before the first window and 1 s after the last, of 10 s: sqrt(5 / 3) / 10 of the estimate, beside the 10 of above.
+    /// 2 s before the first window and 1 s after the last, of 10 s: sqrt(5 / 3) / 10 of the estimate, next to the 10 of above.
     #[test]
     fn ends_that_no_window_shows_add_to_the_error() {
         let mut ratio = Ratio::default();

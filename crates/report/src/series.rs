@@ -2,12 +2,12 @@
 
 use crate::aggregate::Values;
 use crate::figure::{Band, LineFigure, TimeAxis, only_in_table};
+use crate::grid::{Column, Grid};
 use crate::limits::{SERIES_LEAST, SERIES_STEP_NS, SERIES_STEPS};
-use crate::text::grid::{Column, Grid};
-use crate::text::number::{DASH, duration, grouped, microseconds, with_digits};
+use crate::number::{DASH, duration, grouped, microseconds, with_digits};
 use overhead_model::Spread;
 
-/// Maximum lines in a figure: one per colour.
+/// Maximum lines in a chart: one per colour.
 const LINES: usize = 8;
 
 pub(crate) const NAMES: [&str; 2] = ["rate-over-time", "latency-over-time"];
@@ -22,11 +22,11 @@ pub struct RunSeries {
     step_ns: u64,
     first_ns: u64,
     length_ns: u64,
-    steps: Vec<Step>,
+    steps: Vec<SeriesStep>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Step {
+struct SeriesStep {
     operations: u64,
     latencies: Values,
 }
@@ -36,7 +36,7 @@ impl RunSeries {
     pub fn new(run: &str, first_ns: u64, last_ns: u64, step_ns: u64) -> Self {
         let (length_ns, step_ns) = (last_ns.saturating_sub(first_ns), step_ns.max(1));
         let steps = (length_ns / step_ns + 1).min(SERIES_STEPS as u64);
-        let steps = vec![Step::default(); usize::try_from(steps).unwrap_or(SERIES_STEPS)];
+        let steps = vec![SeriesStep::default(); usize::try_from(steps).unwrap_or(SERIES_STEPS)];
         Self { run: run.to_owned(), warmup_ns: 0, step_ns, first_ns, length_ns, steps }
     }
 
@@ -58,7 +58,7 @@ impl RunSeries {
         }
     }
 
-    /// Returns whether a figure is useful: some operations and enough steps to see a course.
+    /// Returns whether a chart is useful: some operations and enough steps to see a course.
     fn has_shape(&self) -> bool {
         self.steps.len() > SERIES_LEAST && self.steps.iter().any(|step| step.operations > 0)
     }
@@ -85,7 +85,7 @@ impl RunSeries {
     }
 }
 
-/// Returns the figures of these runs, without empty ones.
+/// Returns the charts of these runs, without empty ones.
 pub(crate) fn figures(all: &[RunSeries]) -> Vec<(&'static str, LineFigure)> {
     let shown: Vec<&RunSeries> = all.iter().filter(|series| series.has_shape()).collect();
     if shown.is_empty() {
@@ -109,7 +109,7 @@ fn rates(shown: &[&RunSeries]) -> LineFigure {
     let lines = shown.iter().take(LINES);
     LineFigure {
         title: "Operations per second over time".to_owned(),
-        description: "Lines: how many operations of the workload began in each part of the run's time.".to_owned(),
+        description: "Lines: how many operations of the workload started in each part of the run's time.".to_owned(),
         y_title: "operations per second".to_owned(),
         lines: lines.map(|series| (name_of(series), series.line(|at| series.rate(at), steps))).collect(),
         ..over_time(shown)
@@ -136,7 +136,7 @@ fn latencies(shown: &[&RunSeries]) -> LineFigure {
     };
     LineFigure {
         title: "Latency over time".to_owned(),
-        description: "Lines: how long the operations took that began in each part of the run's time.".to_owned(),
+        description: "Lines: how long the operations took that started in each part of the run's time.".to_owned(),
         y_title: what.to_owned(),
         logarithmic: true,
         lines,
@@ -144,7 +144,7 @@ fn latencies(shown: &[&RunSeries]) -> LineFigure {
     }
 }
 
-/// Returns a figure without lines: a time axis with the skipped time at its start.
+/// Returns a chart without lines: a time axis with the skipped time at its start.
 fn over_time(shown: &[&RunSeries]) -> LineFigure {
     let step_ns = shown.iter().map(|series| series.step_ns).max().unwrap_or(1);
     let length_ns = shown.iter().map(|series| series.length_ns).max().unwrap_or(0);
@@ -166,7 +166,7 @@ fn over_time(shown: &[&RunSeries]) -> LineFigure {
         positions: places.map(|at| at.min(to)).collect(),
         time: Some(TimeAxis { from, to, bands }),
         method: format!(
-            "Each step is {}, and an operation belongs to the one that its request began in.",
+            "Each step is {}, and an operation belongs to the one that its request started in.",
             duration(step_ns)
         ),
         note: note(shown),
@@ -178,8 +178,7 @@ fn note(shown: &[&RunSeries]) -> String {
     let left_out = only_in_table(shown.len().saturating_sub(LINES), "run");
     let warmup = match shown {
         [one] if one.warmup_ns == 0 => {
-            " No warm-up was left out (capture --warmup T does): what the first steps have is in all figures."
-                .to_owned()
+            " No warm-up was left out (capture --warmup T does): all numbers include the first steps.".to_owned()
         }
         [one] => format!(" The {} before it were left out as warm-up.", duration(one.warmup_ns)),
         _ => {

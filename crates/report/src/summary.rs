@@ -1,10 +1,9 @@
-//! Figures that all outputs derive from a record in the same way: account families, means and work per operation.
+//! Values that all outputs derive from a record in the same way: account families, means and work per operation.
 
-use crate::compare::kind;
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
+use crate::number::decimal;
 use crate::run::NamedRun;
-use crate::sums::is_one_statement;
-use crate::text::number::decimal;
+use crate::sums::{is_one_statement, kind};
 use overhead_model::record::{CycleSource, OperationRow, Role, SourceKind};
 use overhead_model::{Account, Amounts, Class, Measured, Run, enum_with};
 use std::cmp::Reverse;
@@ -25,7 +24,7 @@ pub(crate) struct Families {
 }
 
 impl Families {
-    pub(crate) fn of(amounts: &Amounts) -> Self {
+    pub(crate) fn new(amounts: &Amounts) -> Self {
         let mut families = Self::default();
         for (account, bytes) in amounts.iter() {
             *families.slot(account) += bytes;
@@ -108,7 +107,7 @@ enum_with! {
 
 impl RoleName {
     /// Returns this role's counters, or why none can be divided by operations.
-    pub(crate) fn of(self, run: &Run) -> Result<&Role, &str> {
+    pub(crate) fn counters(self, run: &Run) -> Result<&Role, &str> {
         given(self.counted(run)?)
     }
 
@@ -124,10 +123,10 @@ impl RoleName {
 
 /// Returns a role's counters for a whole run, or why they cannot be divided by all its operations: several protocols have no
 /// meaningful common mean.
-pub(crate) fn of_whole_run(run: &Run, name: RoleName) -> Result<&Role, &str> {
+pub(crate) fn whole_run_counters(run: &Run, name: RoleName) -> Result<&Role, &str> {
     match &run.counters {
         Measured::Value(counters) if !counters.protocols.is_empty() => Err("counted by protocol: see the table"),
-        _ => name.of(run),
+        _ => name.counters(run),
     }
 }
 
@@ -198,8 +197,8 @@ pub(crate) enum CpuUnit {
 impl CpuUnit {
     pub(crate) const ALL: [Self; 3] = [Self::Hardware, Self::OnCpuNs, Self::Reference];
 
-    /// Returns the user and kernel parts in this unit over the whole window, or why there is no such figure.
-    pub(crate) fn of(self, role: &Role) -> Result<[u64; 2], &str> {
+    /// Returns the user and kernel parts in this unit over the whole window, or why they are unknown.
+    pub(crate) fn amounts(self, role: &Role) -> Result<[u64; 2], &str> {
         let source = match self {
             Self::OnCpuNs => return present(&role.on_cpu_ns).map(|ns| [ns.user, ns.kernel]),
             Self::Hardware => CycleSource::Hardware,
@@ -235,7 +234,7 @@ pub(crate) fn operation_mix(run: &Run) -> RunMix {
     };
     let rows = workload(run);
     let rows = noteworthy(&rows, usize::MAX);
-    // An INSERT beside an UPDATE is not a SET.
+    // An INSERT next to an UPDATE is not a SET.
     let is_alone =
         |row: &OperationRow| rows.iter().all(|other| kind(&other.name) != kind(&row.name) || other.name == row.name);
     for row in &rows {
@@ -252,8 +251,7 @@ pub(crate) fn operation_mix(run: &Run) -> RunMix {
     mix
 }
 
-/// Returns whether the runs have the same operations in the same proportions, so that means over all of them compare like with
-/// like.
+/// Returns whether the runs have the same operations in the same proportions, so that their means compare like with like.
 pub(crate) fn is_one_mix(mixes: &[RunMix]) -> bool {
     let share = |mix: &RunMix, key: &String| {
         let all: u64 = mix.values().map(|(_, samples)| samples).sum();

@@ -5,6 +5,10 @@ use overhead_model::record::{FieldRow, Latency, OperationRow, RowTotals, SideSum
 use overhead_model::{Account, Class, Side};
 use std::collections::{BTreeMap, HashMap};
 
+/// Each protocol's names for reading and writing by key.
+pub(crate) const ALIKE: [&[&str]; 3] =
+    [&["GET", "get", "SELECT", "find"], &["SET", "set", "INSERT", "insert"], &["SET", "set", "UPDATE", "update"]];
+
 /// Key that separates sums.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SumKey {
@@ -43,11 +47,11 @@ pub(crate) struct RunPart {
 
 impl OperationSum {
     /// Converts a row of one run.
-    pub(crate) fn of_row(row: &OperationRow) -> Self {
-        Self::of(row, None, row.totals(), row.fields.as_ref())
+    pub(crate) fn from_row(row: &OperationRow) -> Self {
+        Self::new(row, None, row.totals(), row.fields.as_ref())
     }
 
-    fn of(row: &OperationRow, statement: Option<String>, totals: RowTotals, fields: Option<&Vec<FieldRow>>) -> Self {
+    fn new(row: &OperationRow, statement: Option<String>, totals: RowTotals, fields: Option<&Vec<FieldRow>>) -> Self {
         let OperationRow { protocol, class, name, via, .. } = row;
         let (protocol, name, via) = (protocol.clone(), name.clone(), via.clone());
         let (samples, latency) = (totals.samples(), totals.latency_ns.or_empty());
@@ -86,7 +90,7 @@ impl OperationSum {
         self.sides.iter().map(|side| side.accounts.total()).sum()
     }
 
-    /// Returns this latency figure for each run that has latencies.
+    /// Returns this latency value for each run that has latencies.
     pub(crate) fn latencies(&self, figure: fn(&Latency) -> f64) -> Vec<f64> {
         self.runs.iter().filter(|run| run.latency.count > 0).map(|run| figure(&run.latency)).collect()
     }
@@ -155,7 +159,7 @@ fn added(mut fields: Vec<FieldRow>, others: &[FieldRow]) -> Vec<FieldRow> {
 
 /// Sums the rows of all runs by kind, most bytes first.
 pub(crate) fn by_name(runs: &[NamedRun]) -> Vec<OperationSum> {
-    added_up(runs.iter().flat_map(|named| named.run.operations.iter().map(OperationSum::of_row)))
+    added_up(runs.iter().flat_map(|named| named.run.operations.iter().map(OperationSum::from_row)))
 }
 
 /// Sums the statements of all runs by kind, most bytes first.
@@ -167,8 +171,14 @@ pub(crate) fn by_statement(runs: &[NamedRun]) -> Vec<OperationSum> {
 fn statements(row: &OperationRow) -> impl Iterator<Item = OperationSum> {
     row.statements.iter().map(move |statement| {
         let fields = if row.statements.len() == 1 { &row.fields } else { &statement.fields };
-        OperationSum::of(row, Some(statement.text.clone()), statement.totals.clone(), fields.as_ref())
+        OperationSum::new(row, Some(statement.text.clone()), statement.totals.clone(), fields.as_ref())
     })
+}
+
+/// Returns the operation's protocol-independent kind if there is one, or its name.
+pub(crate) fn kind(name: &str) -> &str {
+    let alike = ALIKE.iter().find(|names| names.contains(&name));
+    alike.and_then(|names| names.first()).map_or(name, |name| *name)
 }
 
 /// Returns whether this is a statement rather than a placeholder in a record, such as `(other)` or `(none)`.

@@ -23,15 +23,18 @@ const UNITS: [(&str, f64); 8] = [
     ("TiB", 1_099_511_627_776.0),
 ];
 
+/// How to group, sort, limit and price the rows of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ViewOptions {
+    /// What a row stands for.
     pub by: By,
+    /// Order of the rows within their class.
     pub sort: SortKey,
     /// Maximum number of rows; `None` for all.
     pub top: Option<u64>,
     /// Price of a byte.
     pub price: Option<Price>,
-    /// For people: statements have numbers, and each class besides the workload is one row.
+    /// For people: statements have numbers, and each class except the workload is one row.
     pub is_compact: bool,
     /// Keeps compact rows apart by the way they were sent.
     pub by_way: bool,
@@ -93,7 +96,7 @@ fn number(rows: &mut [ViewRow], numbered: &[ViewRow]) {
     }
 }
 
-/// Merges the ways of sending, unless `by_way`, and the rows of each class besides the workload.
+/// Merges the ways of sending, unless `by_way`, and the rows of each class except the workload.
 fn compact(rows: Vec<ViewRow>, by_way: bool) -> Vec<ViewRow> {
     let mut merged: Vec<ViewRow> = Vec::new();
     let mut places: HashMap<_, usize> = HashMap::new();
@@ -122,7 +125,7 @@ pub(crate) fn ranked_rows(run: &Run) -> Vec<ViewRow> {
 fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
     match by {
         By::Name => run.operations.iter().map(ViewRow::from).collect(),
-        By::Statement => run.operations.iter().flat_map(of_statements).collect(),
+        By::Statement => run.operations.iter().flat_map(statement_rows).collect(),
         By::Connection | By::Client | By::Server => {
             run.peers.iter().filter(|peers| peers.by == by).flat_map(|peers| &peers.rows).map(ViewRow::from).collect()
         }
@@ -130,10 +133,10 @@ fn rows_by(run: &Run, by: By) -> Vec<ViewRow> {
 }
 
 /// Returns a row for each statement, or the row if it has none.
-fn of_statements(row: &OperationRow) -> Vec<ViewRow> {
+fn statement_rows(row: &OperationRow) -> Vec<ViewRow> {
     match row.statements.as_slice() {
         [] => vec![row.into()],
-        statements => statements.iter().map(|statement| ViewRow::of_statement(row, statement)).collect(),
+        statements => statements.iter().map(|statement| ViewRow::from_statement(row, statement)).collect(),
     }
 }
 
@@ -199,8 +202,12 @@ fn part_of(row: &OperationRow, name: String, part: RowTotals) -> OperationRow {
         }
     };
     let RowTotals { count, unsolicited, errors, unanswered, no_reply, request, response, latency_ns } = part;
+    let OperationRow { protocol, class, via, latency_within, sampled, .. } = row.clone();
     OperationRow {
+        protocol,
+        class,
         name,
+        via,
         count,
         unsolicited,
         errors,
@@ -209,10 +216,11 @@ fn part_of(row: &OperationRow, name: String, part: RowTotals) -> OperationRow {
         request: side(request),
         response: side(response),
         latency_ns,
+        latency_within,
+        sampled,
         statements: Vec::new(),
         fields: None,
         kernel: None,
-        ..row.clone()
     }
 }
 
@@ -259,7 +267,7 @@ fn cost(row: &ViewRow, price: &Price, window_ns: u64) -> Cost {
     let bytes = row.amounts().total();
     Cost {
         per_million_operations: per_operation(bytes, row.samples()).map(|bytes| bytes * 1e6 * price.per_byte),
-        per_day: price.of_day(bytes as f64, window_ns),
+        per_day: price.cost_per_day(bytes as f64, window_ns),
     }
 }
 
@@ -321,7 +329,7 @@ mod tests {
         let row = run.operations[at].clone();
         let statement = |text: &str, count: u64, bytes: u64| {
             let side = |bytes| {
-                let accounts = overhead_model::Amounts::of(overhead_model::Account::Data, bytes);
+                let accounts = overhead_model::Amounts::new(overhead_model::Account::Data, bytes);
                 SideSums::new(count, accounts)
             };
             let totals = RowTotals { count, request: side(bytes), response: side(1), ..RowTotals::default() };

@@ -1,4 +1,4 @@
-//! One combination that was measured, and what a template may ask of it.
+//! One measured combination, and the values that templates can use.
 
 use overhead_model::load::{Load, LoadRun};
 use overhead_model::record::{Counters, FieldRow, OperationRow, Role, SideRow};
@@ -22,7 +22,7 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// Returns the labels, and beside them what was measured: `row` is the largest workload row, `rows` are all of them. Absent
-    /// figures are absent, so that asking for one is an error.
+    /// values are absent, so that using one is an error.
     pub(crate) fn value(&self) -> Value {
         let rows: Vec<Value> = workload(&self.run).into_iter().map(|of| row(of, self.link_header())).collect();
         let operations = self.operations();
@@ -97,7 +97,7 @@ impl Cell {
         let result = bench.results.first()?;
         let summary = result.summary?;
         let run = result.runs.get(summary.median_run)?;
-        let spread = |of: fn(&LoadRun) -> f64| Spread::of(&result.runs.iter().map(of).collect::<Vec<_>>());
+        let spread = |of: fn(&LoadRun) -> f64| Spread::from_values(&result.runs.iter().map(of).collect::<Vec<_>>());
         Some(json!({
             "driver": format!("{} {}", bench.driver.name, bench.driver.version),
             "per_second": summary.per_second,

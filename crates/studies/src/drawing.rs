@@ -1,4 +1,4 @@
-//! Figures, drawn at the place a template asks for them.
+//! Charts, drawn at the place where a template calls for one.
 
 use crate::query::error;
 use crate::spread;
@@ -12,8 +12,8 @@ use overhead_report::{DotFigure, DotRow, Line, LineFigure, Plot, StackFigure, St
 /// File names and their contents.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
 
-/// A figure: the Markdown that shows it, and its files.
-pub(crate) type Figure = (String, Files);
+/// A chart: the Markdown that shows it, and its files.
+pub(crate) type DrawnFigure = (String, Files);
 
 /// Stacks: bytes by account of the largest workload row of several cells, asked and answered. `name`, `title`, `shows`, `note`,
 /// `cells` and `labels`, one for each cell, say what is drawn.
@@ -21,7 +21,7 @@ pub(crate) type Figure = (String, Files);
 /// # Errors
 ///
 /// If one of these is missing, a cell has no packets, or drawing fails.
-pub(crate) fn stacks(runs: &[Run], options: &Kwargs) -> Result<Figure, Error> {
+pub(crate) fn stacks(runs: &[Run], options: &Kwargs) -> Result<DrawnFigure, Error> {
     let (name, shows) = (text(options, "name")?, text(options, "shows")?);
     let cells: Vec<Value> = options.get("cells")?;
     let labels: Vec<String> = options.get("labels")?;
@@ -60,7 +60,7 @@ fn stack_row(row: &OperationRow, name: String) -> StackRow {
 /// # Errors
 ///
 /// If one of these is missing, a line has too few values, or drawing fails.
-pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
+pub(crate) fn lines(options: &Kwargs) -> Result<DrawnFigure, Error> {
     let (name, shows) = (text(options, "name")?, text(options, "shows")?);
     let places: Vec<Value> = options.get("places")?;
     let figure = LineFigure {
@@ -87,7 +87,7 @@ pub(crate) fn lines(options: &Kwargs) -> Result<Figure, Error> {
 /// # Errors
 ///
 /// If one of these is missing, a row has no value, or drawing fails.
-pub(crate) fn ranges(options: &Kwargs) -> Result<Figure, Error> {
+pub(crate) fn ranges(options: &Kwargs) -> Result<DrawnFigure, Error> {
     let (name, shows) = (text(options, "name")?, text(options, "shows")?);
     let mut rows = Vec::new();
     for group in options.get::<Vec<Value>>("groups")? {
@@ -121,7 +121,7 @@ pub(crate) fn ranges(options: &Kwargs) -> Result<Figure, Error> {
     drawn(Plot::Dots(figure), &name, &shows)
 }
 
-fn drawn(plot: Plot, name: &str, shows: &str) -> Result<Figure, Error> {
+fn drawn(plot: Plot, name: &str, shows: &str) -> Result<DrawnFigure, Error> {
     let failed = |cause| error(format!("figure {name}: {cause}"));
     let mut files = Vec::from(plot.files(name).map_err(failed)?);
     files.push((format!("{name}-phone.svg"), plot.phone_svg().map_err(failed)?));
@@ -147,7 +147,7 @@ fn point(name: &Value, value: &Value) -> Result<Spread, Error> {
     if value.kind() == ValueKind::Number {
         return Ok(f64::try_from(value.clone())?.into());
     }
-    spread::of(value).map_err(|_| error(format!("{name}: {value:?} is not a number")))
+    spread::from_value(value).map_err(|_| error(format!("{name}: {value:?} is not a number")))
 }
 
 fn text(options: &Kwargs, name: &str) -> Result<String, Error> {

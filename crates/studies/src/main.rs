@@ -2,7 +2,7 @@
 //! in the folder, and writes `README.md` and `figures/` there; `NAME.tables.md.jinja` beside it is `tables.md`, and so on.
 //! Records that were just measured are packed into one file; `overhead-studies --unpack FOLDER INTO` writes them as files again.
 //!
-//! A template says in words what was found, and asks the records for every figure. The same records give the same pages.
+//! A template has the words, and takes every number from the records. The same records give the same pages.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "it says what it wrote")]
@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Writes the pages and their figures, and says which files these are. Figures of earlier pages go. New records are packed once
+/// Writes the pages and their charts, and prints their names. Charts of earlier pages go. New records are packed once
 /// they have made a page.
 fn write(template: &Path, folder: &Path) -> Result<()> {
     let measured = records::measured(folder)?;

@@ -1,6 +1,6 @@
 //! Templates rendered over the records of a study.
 
-use crate::drawing::{self, Figure, Files};
+use crate::drawing::{self, DrawnFigure, Files};
 use crate::records::Study;
 use crate::{distribution, number, query, spread};
 use anyhow::{Result, ensure};
@@ -31,7 +31,7 @@ pub(crate) struct Pages {
 ///
 /// # Errors
 ///
-/// If the records lack a value that a template asks for, or a page has more than [`WORDS`] words outside [`TABLES`].
+/// If the records lack a value that a template uses, or a page has more than [`WORDS`] words outside [`TABLES`].
 pub(crate) fn render(templates: &[(String, String)], study: Study) -> Result<Pages> {
     let files: Arc<Mutex<Files>> = Arc::default();
     let cells = Value::from(Serde(cells(&study)));
@@ -79,14 +79,15 @@ fn environment() -> Result<Environment<'static>, Error> {
     environment.add_filter("whole", |value: Value| number::whole(&value));
     environment.add_filter("us", |value: Value| number::microseconds(&value));
     environment.add_filter("percent", |value: Value| number::percent(&value));
-    environment.add_filter("spread", |values: Value| spread::of(&values).map(|spread| Value::from(Serde(spread))));
+    environment
+        .add_filter("spread", |values: Value| spread::from_value(&values).map(|spread| Value::from(Serde(spread))));
     environment.add_function("apart", |one: Value, other: Value| spread::apart(&one, &other));
     environment.add_filter("within", |entries: Value, bound: f64| distribution::within(&entries, bound));
     environment.add_filter("percentile", |entries: Value, percent: f64| distribution::percentile(&entries, percent));
     Ok(environment)
 }
 
-/// `only(…)` is the one with these labels, `cells_with(…)` are all of them; `has(…)` tells whether there is any.
+/// `only(…)` is the one with these labels, `cells_with(…)` are all such cells; `has(…)` is whether there is any.
 fn add_queries(environment: &mut Environment<'static>, cells: &Value) {
     let all = cells.clone();
     environment.add_function("only", move |labels: Kwargs| query::only(&all, &labels));
@@ -97,7 +98,7 @@ fn add_queries(environment: &mut Environment<'static>, cells: &Value) {
         .add_function("has", move |labels: Kwargs| query::matching(&all, &labels).map(|found| !found.is_empty()));
 }
 
-/// `stacks(…)` and `lines(…)` draw, and stand for the figure in the page.
+/// `stacks(…)` and `lines(…)` draw, and stand for the chart in the page.
 fn add_figures(environment: &mut Environment<'static>, runs: &Arc<Vec<Run>>, files: &Arc<Mutex<Files>>) {
     let (runs, kept) = (Arc::clone(runs), Arc::clone(files));
     environment.add_function("stacks", move |options: Kwargs| keep(&kept, drawing::stacks(&runs, &options)));
@@ -107,7 +108,7 @@ fn add_figures(environment: &mut Environment<'static>, runs: &Arc<Vec<Run>>, fil
     environment.add_function("ranges", move |options: Kwargs| keep(&kept, drawing::ranges(&options)));
 }
 
-fn keep(files: &Mutex<Files>, figure: Result<Figure, Error>) -> Result<String, Error> {
+fn keep(files: &Mutex<Files>, figure: Result<DrawnFigure, Error>) -> Result<String, Error> {
     let (markdown, new) = figure?;
     files.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
     Ok(markdown)

@@ -7,7 +7,7 @@ use minijinja::{Error, ErrorKind};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidOperation`] if none has: a figure that nothing was measured for is a mistake in the template or a
+/// [`ErrorKind::InvalidOperation`] if none has: a value that was not measured is a mistake in the template or a
 /// study that did not run to its end.
 pub(crate) fn matching(cells: &Value, labels: &Kwargs) -> Result<Vec<Value>, Error> {
     let mut wanted: Vec<(&str, Value)> = Vec::new();

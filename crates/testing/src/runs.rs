@@ -122,7 +122,7 @@ fn tally(aggregate: &mut Aggregate, kind: &FixtureKind) {
 
 fn connect(aggregate: &mut Aggregate, protocol: Protocol) {
     let row = aggregate.row(RowKey { protocol, class: Class::Setup, name: "CONNECT", via: "", statement: "" });
-    let control = |frames| SideTotals { frames, amounts: Amounts::of(Control, 70 * frames) };
+    let control = |frames| SideTotals { frames, amounts: Amounts::new(Control, 70 * frames) };
     let operation = Operation { sides: [control(4), control(3)], outcome: Outcome::Ok, latency_ns: Some(31_000) };
     aggregate.operation(row, &operation);
 }

@@ -47,7 +47,7 @@ impl Rule for AbandonedAnswers {
         }
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, amounts: [_, answers], example, .. } = *self.rows.get(&row.number)?;
         let mean = answers.payload() / times.max(1);
         let title =
@@ -56,7 +56,7 @@ impl Rule for AbandonedAnswers {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "what was on the wire of answers of 16 KiB and more that were not complete when their connection was closed or reset".to_owned(),
-            unknown: "how much of it the client read; which side gave up first, if both closed",
+            unknown: "how much the client read; which side gave up first, if both closed",
             ..AdviceFinding::new(title, row.subject(), times, example).saving(row.number, &[Amounts::ZERO, answers], "answers cut off")
         })
     }

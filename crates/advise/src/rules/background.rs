@@ -29,7 +29,7 @@ const OTHERS: &[Remedy] = remedies! {
 };
 
 impl Rule for BackgroundTraffic {
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let share = percent(row.wire(), seen.wire());
         if row.class != Class::Background || row.count < OPERATIONS || share < SHARE {
             return None;
@@ -43,8 +43,8 @@ impl Rule for BackgroundTraffic {
         Some(AdviceFinding {
             remedies,
             certainty: Certainty::AtMost,
-            computed: "all of these operations; at half the rate it would be half".to_owned(),
-            unknown: "what of it the driver or the people watching need; a short capture has more of it, since drivers ask most at their start",
+            computed: "all such operations; half the rate would save half".to_owned(),
+            unknown: "how much the driver or its users need; a short capture has a larger share, since drivers send most of these at their start",
             ..AdviceFinding::new(title, row.subject(), row.count, row.example).saving(row.number, &row.amounts, "all")
         })
     }

@@ -22,8 +22,8 @@ const REMEDIES: &[Remedy] = remedies! {
 };
 
 impl Rule for BareAcks {
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
-        let control = row.amounts.map(|side| Amounts::of(Account::Control, side[Account::Control]));
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+        let control = row.amounts.map(|side| Amounts::new(Account::Control, side[Account::Control]));
         let share = percent(control.iter().map(Amounts::total).sum(), row.wire());
         if !row.is_workload() || row.count < OPERATIONS || share < SHARE {
             return None;
@@ -32,7 +32,7 @@ impl Rule for BareAcks {
         Some(AdviceFinding {
             remedies: REMEDIES.to_vec(),
             computed: "all frames without payload that belong to these operations; handshakes and teardowns are not among them".to_owned(),
-            unknown: "how many of them remain: TCP acknowledges every second full segment in any case",
+            unknown: "how many would remain: TCP acknowledges every second full segment in any case",
             certainty: Certainty::AtMost,
             ..AdviceFinding::new(title, row.subject(), row.count, row.example).saving(row.number, &control, "frames without payload")
         })

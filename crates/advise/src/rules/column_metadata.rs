@@ -28,15 +28,15 @@ const MYSQL: &[Remedy] = remedies! {
 };
 
 impl Rule for ColumnMetadata {
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         if !row.is_workload() {
             return None;
         }
         let group = match row.protocol {
             Protocol::Cql if row.via == "prepared" => {
-                seen.group(row, |side, path| side == Side::Response && of_cql(path))
+                seen.group(row, |side, path| side == Side::Response && is_cql_metadata(path))
             }
-            Protocol::Mysql => of_mysql(seen, row),
+            Protocol::Mysql => mysql_metadata(seen, row),
             _ => return None,
         };
         if group.operations < ANSWERS || percent(group.bytes(), row.wire()) < SHARE {
@@ -64,13 +64,13 @@ impl Rule for ColumnMetadata {
     }
 }
 
-fn of_cql(path: &str) -> bool {
+fn is_cql_metadata(path: &str) -> bool {
     let Some((_, field)) = path.split_once("RESULT.metadata.") else { return false };
     !path.contains("bind markers") && !matches!(field, "flags" | "column count" | "paging state" | "metadata id")
 }
 
 /// Each definition is a packet, with a header of four bytes (`Protocol::ColumnDefinition41`).
-fn of_mysql(seen: &SeenTraffic, row: &SeenRow) -> FieldGroup {
+fn mysql_metadata(seen: &SeenTraffic, row: &SeenRow) -> FieldGroup {
     let mut group = seen.group(row, |side, path| side == Side::Response && path.starts_with("column."));
     let columns = seen.times(row, Side::Response, "column.type");
     group.amounts[Side::Response as usize][Account::Framing] += 4 * columns;

@@ -223,7 +223,7 @@ impl Rule for MessageCompression {
         }
     }
 
-    fn of_side(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
+    fn side_finding(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
         let sizes = self.rows.get(&(row.number, side))?;
         if sizes.on_wire.0 > 0 { self.enlarges(row, side, sizes) } else { self.shrinks(row, side, sizes) }
     }

@@ -19,11 +19,11 @@ const REMEDIES: &[Remedy] = remedies! {
     "asyncpg, tokio-postgres, Npgsql":
         "prepared statements (connection.prepare, Client::prepare, NpgsqlCommand.Prepare): they are executed without Describe",
     "pgx 5.9 and later": "default_query_exec_mode=cache_statement (the default) instead of cache_describe, describe_exec or exec",
-    "libpq, and psycopg and pgbench with it": "PQsendQueryPrepared always describes: there is no setting",
+    "libpq, and psycopg and pgbench with it": "PQsendQueryPrepared always describes; this cannot be turned off",
 };
 
 impl Rule for RepeatedDescribe {
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let asked = seen.group(row, |side, path| side == Side::Request && path.starts_with("describe."));
         if !row.is_workload() || row.protocol != Protocol::Pgwire || asked.operations < EXECUTIONS {
             return None;
@@ -37,10 +37,13 @@ impl Rule for RepeatedDescribe {
         Some(AdviceFinding {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::Exact,
-            computed: "Describe messages of these operations, and the RowDescription, ParameterDescription and NoData that answer them".to_owned(),
+            computed:
+                "the operations' Describe messages and their answers: RowDescription, ParameterDescription and NoData"
+                    .to_owned(),
             unknown: "each statement must be described once, unless a separate PREPARE does so",
             evidence: group.evidence.clone(),
-            ..AdviceFinding::new(title, row.subject(), asked.operations, asked.example).without(row.number, &group.amounts)
+            ..AdviceFinding::new(title, row.subject(), asked.operations, asked.example)
+                .without(row.number, &group.amounts)
         })
     }
 }

@@ -36,7 +36,7 @@ impl Rule for ErrorTexts {
         row.amounts[1] += closed.operation.sides[1].amounts;
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times: errors, amounts: [_, answers], example, .. } = *self.rows.get(&row.number)?;
         let mean = answers.payload() / errors;
         if errors < ERRORS || percent(errors, row.count) < RATE || mean < LONG {

@@ -23,7 +23,7 @@ const REMEDIES: &[Remedy] = remedies! {
 };
 
 impl Rule for FieldNames {
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let group = seen.group(row, |_, path| path.ends_with("field name"));
         let payload: u64 = row.amounts.iter().map(Amounts::payload).sum();
         let share = percent(group.bytes(), payload);
@@ -32,7 +32,7 @@ impl Rule for FieldNames {
             return None;
         }
         let title = format!(
-            "{share:.0}% of the payload is names of fields, {} of them with {:.1} letters on average",
+            "{share:.0}% of the payload is field names: {}, with {:.1} letters on average",
             group.times,
             group.bytes() as f64 / group.times as f64
         );

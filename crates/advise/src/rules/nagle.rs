@@ -37,7 +37,7 @@ impl Rule for NagleDelays {
         }
     }
 
-    fn of_side(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
+    fn side_finding(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
         let FoundOperations { times, ns, example, .. } = *self.rows.get(&(row.number, side))?;
         if times < STALLS {
             return None;

@@ -21,7 +21,7 @@ const DEPTH: u64 = 16;
 const SEGMENT: u64 = 1448;
 const HEADER: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
 
-/// Counts operations that begin right after the previous one ended.
+/// Counts operations that start right after the previous one ended.
 pub struct RequestPipelining {
     depth: u64,
     /// The depth was set explicitly: thresholds do not apply.
@@ -48,6 +48,17 @@ const MEMCACHE: &[Remedy] = remedies! {
     "pymemcache, libmemcached": "get_many / memcached_mget: one request for many keys",
     "libmemcached": "MEMCACHED_BEHAVIOR_BUFFER_REQUESTS and MEMCACHED_BEHAVIOR_NOREPLY for writes",
 };
+
+/// Returns how to pipeline requests; empty if clients of the protocol cannot.
+fn remedies(protocol: Protocol) -> &'static [Remedy] {
+    match protocol {
+        Protocol::Resp | Protocol::Ssdb => RESP,
+        Protocol::Pgwire => PGWIRE,
+        Protocol::Cql => CQL,
+        Protocol::Memcache => MEMCACHE,
+        Protocol::Mysql | Protocol::Mongo | Protocol::Http => &[],
+    }
+}
 
 impl RequestPipelining {
     pub fn new(depth: Option<u64>) -> Self {
@@ -76,12 +87,8 @@ impl RequestPipelining {
 
 impl Rule for RequestPipelining {
     fn operation(&mut self, closed: &SeenOperation<'_>) {
-        let fits = matches!(
-            closed.row.protocol,
-            Protocol::Resp | Protocol::Ssdb | Protocol::Pgwire | Protocol::Cql | Protocol::Memcache
-        );
         let (Some(begun), Some(ended)) = (closed.begun_ns(), closed.ended_ns()) else { return };
-        if !fits {
+        if remedies(closed.row.protocol).is_empty() {
             return;
         }
         let before = self.ended.insert(closed.connection, ended);
@@ -97,7 +104,7 @@ impl Rule for RequestPipelining {
         self.ended.remove(&connection.number);
     }
 
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
         let mut frames = [Amounts::ZERO; 2];
         for (frames, amounts) in frames.iter_mut().zip(&row.amounts) {
@@ -112,15 +119,9 @@ impl Rule for RequestPipelining {
             "{times} of {} requests wait for the answer before, and {share:.0}% of their bytes are headers and acknowledgments",
             row.count
         );
-        let remedies = match row.protocol {
-            Protocol::Resp | Protocol::Ssdb => RESP.to_vec(),
-            Protocol::Pgwire => PGWIRE.to_vec(),
-            Protocol::Cql => CQL.to_vec(),
-            _ => MEMCACHE.to_vec(),
-        };
         let mut finding = AdviceFinding {
-            evidence: ByteEvidence::of(&frames, "frames").collect(),
-            remedies,
+            evidence: ByteEvidence::from_amounts(&frames, "frames").collect(),
+            remedies: remedies(row.protocol).to_vec(),
             certainty: Certainty::Modelled,
             computed: format!(
                 "at a depth of {}, the requests of a batch share frames, and so do their answers: headers are divided by the depth, but \

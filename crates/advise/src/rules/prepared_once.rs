@@ -91,7 +91,7 @@ impl Rule for PreparedOnce {
             let name = (row.protocol.name(), row.class.name(), &row.name, row.via);
             names.entry(name).or_insert_with(|| (row, Vec::new())).1.push(statement);
         }
-        names.values().filter_map(|(row, statements)| of_statements(row, statements)).collect()
+        names.values().filter_map(|(row, statements)| statements_finding(row, statements)).collect()
     }
 }
 
@@ -107,7 +107,7 @@ fn prepared(closed: &SeenOperation<'_>) -> PreparedCost {
 }
 
 /// Returns the finding about the prepared statements of one name, one of which is in `row`.
-fn of_statements(row: &SeenRow, prepared: &[&PreparedCost]) -> Option<AdviceFinding> {
+fn statements_finding(row: &SeenRow, prepared: &[&PreparedCost]) -> Option<AdviceFinding> {
     let once = || prepared.iter().filter(|statement| statement.uses <= 1);
     let (count, prepared) = (once().count() as u64, prepared.len() as u64);
     if count < STATEMENTS || percent(count, prepared) < SHARE {

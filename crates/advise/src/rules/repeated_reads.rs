@@ -63,13 +63,18 @@ impl Rule for RepeatedReads {
             rows.entry(*row).or_default().push(request);
         }
         rows.into_iter()
-            .filter_map(|(number, requests)| self.of_requests(seen, seen.rows.get(number)?, &requests))
+            .filter_map(|(number, requests)| self.requests_finding(seen, seen.rows.get(number)?, &requests))
             .collect()
     }
 }
 
 impl RepeatedReads {
-    fn of_requests(&self, seen: &SeenTraffic, row: &SeenRow, requests: &[&FoundOperations]) -> Option<AdviceFinding> {
+    fn requests_finding(
+        &self,
+        seen: &SeenTraffic,
+        row: &SeenRow,
+        requests: &[&FoundOperations],
+    ) -> Option<AdviceFinding> {
         let repeated: u64 = requests.iter().map(|request| request.times - 1).sum();
         let generated = self.generated.get(&row.number).copied().unwrap_or(0);
         if percent(repeated, row.count) < SHARE || 2 * generated > row.count {

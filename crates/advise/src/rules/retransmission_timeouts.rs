@@ -48,7 +48,7 @@ impl Rule for RetransmissionTimeouts {
         add_sides(&mut row.amounts, &lost.amounts);
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, ns, amounts, example } = self.rows.get(&row.number)?;
         if *times < TIMEOUTS {
             return None;

@@ -73,7 +73,7 @@ impl Rule for SessionFields {
         self.examples.entry(closed.row.number).or_insert((0, closed.example)).0 += 1;
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let elements = self.rows.get(&row.number)?;
         let &(operations, example) = self.examples.get(&row.number)?;
         let mut request = Amounts::ZERO;
@@ -97,7 +97,7 @@ impl Rule for SessionFields {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
             computed: "these elements of the command document: type, name, value".to_owned(),
-            unknown: "which of them the application relies on (causal reads, retryable writes, transactions need theirs)",
+            unknown: "which the application needs (causal reads, retryable writes and transactions depend on them)",
             ..AdviceFinding::new(title, row.subject(), operations, example)
                 .without(row.number, &[request, Amounts::ZERO])
         })

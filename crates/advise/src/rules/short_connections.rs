@@ -63,18 +63,18 @@ impl Rule for ShortConnections {
             let sum = peers.rows.entry(row).or_default();
             for (sum, one) in sum.iter_mut().zip(amounts) {
                 // An open connection would acknowledge with the next frame.
-                *sum += if *is_workload { Amounts::of(Account::Control, one[Account::Control]) } else { *one };
+                *sum += if *is_workload { Amounts::new(Account::Control, one[Account::Control]) } else { *one };
             }
         }
     }
 
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
-        self.peers.iter().filter_map(|((_, _, protocol), peers)| Self::of_peers(seen, *protocol, peers)).collect()
+        self.peers.iter().filter_map(|((_, _, protocol), peers)| Self::peers_finding(seen, *protocol, peers)).collect()
     }
 }
 
 impl ShortConnections {
-    fn of_peers(seen: &SeenTraffic, protocol: Protocol, peers: &PeerConnections) -> Option<AdviceFinding> {
+    fn peers_finding(seen: &SeenTraffic, protocol: Protocol, peers: &PeerConnections) -> Option<AdviceFinding> {
         let bytes: u64 = peers.rows.values().flatten().map(Amounts::total).sum();
         if peers.connections < CONNECTIONS || percent(bytes, seen.wire()) < SHARE {
             return None;
@@ -87,8 +87,10 @@ impl ShortConnections {
             ..FindingSubject::default()
         };
         let name = |row: &usize| seen.rows.get(*row).map_or("", |row| &row.name);
-        let evidence =
-            peers.rows.iter().flat_map(|(row, amounts)| ByteEvidence::of(amounts, name(row)).collect::<Vec<_>>());
+        let evidence = peers
+            .rows
+            .iter()
+            .flat_map(|(row, amounts)| ByteEvidence::from_amounts(amounts, name(row)).collect::<Vec<_>>());
         let mut finding = AdviceFinding {
             evidence: evidence.collect(),
             remedies: REMEDIES.to_vec(),

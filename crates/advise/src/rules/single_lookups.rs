@@ -77,7 +77,7 @@ impl Rule for SingleLookups {
         self.end(connection.number);
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let (runs, FoundOperations { times, ns, example, .. }) = *self.rows.get(&row.number)?;
         if percent(times, row.count) < SHARE {
             return None;

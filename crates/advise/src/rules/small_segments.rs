@@ -49,7 +49,7 @@ impl Rule for SmallSegments {
         }
     }
 
-    fn of_side(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
+    fn side_finding(&self, _: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
         let (segments, FoundOperations { times, amounts, example, .. }) = self.rows.get(&(row.number, side))?;
         if *times < MESSAGES || percent(amounts.iter().map(Amounts::total).sum(), row.wire()) < SHARE {
             return None;

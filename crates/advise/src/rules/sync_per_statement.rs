@@ -58,20 +58,20 @@ impl Rule for SyncPerStatement {
         self.last.remove(&connection.number);
     }
 
-    fn of_row(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
         if times < STATEMENTS || percent(times, row.count) < SHARE {
             return None;
         }
         let title = format!("{times} statements of one kind follow another in a transaction, each with its own Sync");
         let (request, mut response) =
-            (Amounts::of(Account::Framing, 5 * times), Amounts::of(Account::Framing, 5 * times));
+            (Amounts::new(Account::Framing, 5 * times), Amounts::new(Account::Framing, 5 * times));
         response[Account::Status] = times;
         Some(AdviceFinding {
             evidence: seen.group(row, |_, path| path.starts_with("sync.") || path.starts_with("ready for query.")).evidence,
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
-            computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is a round trip for each of them, at most the connection's shortest latency".to_owned(),
+            computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is a round trip for each, at most the connection's shortest latency".to_owned(),
             unknown: "whether a statement needs the answer to the one before; the frames that fall away with a batch are left to the rule `pipelining`",
             ..AdviceFinding::new(title, row.subject(), times, example).without(row.number, &[request, response]).waiting(ns)
         })

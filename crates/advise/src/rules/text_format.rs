@@ -107,7 +107,7 @@ impl Rule for TextFormat {
         }
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let values = self.rows.get(&row.number)?;
         let saved = u64::try_from(values.saved).ok()?;
         if values.count < VALUES || percent(saved, row.wire()) < SHARE {

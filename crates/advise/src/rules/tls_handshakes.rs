@@ -83,13 +83,13 @@ impl Rule for TlsHandshakes {
     fn findings(&self, seen: &SeenTraffic) -> Vec<AdviceFinding> {
         self.clients
             .iter()
-            .filter_map(|(&(_, row), client)| Self::of_client(seen, seen.rows.get(row)?, client))
+            .filter_map(|(&(_, row), client)| Self::client_finding(seen, seen.rows.get(row)?, client))
             .collect()
     }
 }
 
 impl TlsHandshakes {
-    fn of_client(seen: &SeenTraffic, row: &SeenRow, client: &ClientHandshakes) -> Option<AdviceFinding> {
+    fn client_finding(seen: &SeenTraffic, row: &SeenRow, client: &ClientHandshakes) -> Option<AdviceFinding> {
         let ClientHandshakes { full, resumed, operations, .. } = *client;
         let mut saved = client.saved.clone();
         let without_first = full.saturating_sub(1);

@@ -47,7 +47,7 @@ impl Rule for TlsRecords {
         }
     }
 
-    fn of_side(&self, seen: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
+    fn side_finding(&self, seen: &SeenTraffic, row: &SeenRow, side: Side) -> Option<AdviceFinding> {
         let ([all, extra], FoundOperations { times, amounts, example, .. }) = self.rows.get(&(row.number, side))?;
         if *extra < RECORDS || percent(amounts.iter().map(Amounts::total).sum(), row.wire()) < SHARE {
             return None;

@@ -61,9 +61,8 @@ impl Rule for UnpreparedStatements {
             self.prepared.0 += u64::from(names > 0);
             self.prepared.1 += name[Side::Request as usize].total();
         }
-        let is_sql = matches!(closed.row.protocol, Protocol::Pgwire | Protocol::Mysql | Protocol::Cql);
         let text = closed.operation.sides[0].amounts[Account::Query];
-        if !is_sql || !closed.row.is_workload() || closed.row.via == "prepared" || text == 0 {
+        if !closed.row.protocol.has_tables() || !closed.row.is_workload() || closed.row.via == "prepared" || text == 0 {
             return;
         }
         let Some(digest) = closed.statement_digest() else { return };
@@ -87,7 +86,7 @@ impl Rule for UnpreparedStatements {
         }
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let repeated = self.rows.get(&row.number)?;
         let saved: u64 = repeated.saved.iter().map(Amounts::total).sum();
         let (name, whose) = match self.prepared {
@@ -106,7 +105,7 @@ impl Rule for UnpreparedStatements {
             Protocol::Mysql => MYSQL.to_vec(),
             _ => CQL.to_vec(),
         };
-        let evidence = ByteEvidence::of(&repeated.saved, "parse").map(|evidence| match evidence.account {
+        let evidence = ByteEvidence::from_amounts(&repeated.saved, "parse").map(|evidence| match evidence.account {
             Account::Query => ByteEvidence { field: "text of the statement".to_owned(), ..evidence },
             _ => evidence,
         });

@@ -66,7 +66,7 @@ impl Rule for ZeroWindows {
         self.closed.remove(&connection.number);
     }
 
-    fn of_row(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
+    fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
         if ns < WAITED_NS {
             return None;
@@ -75,7 +75,7 @@ impl Rule for ZeroWindows {
         Some(AdviceFinding {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
-            computed: "from the first frame that says window 0 to the next of the same sender that says more, charged to the operation that had begun last".to_owned(),
+            computed: "from a frame with window 0 to the sender's next frame with a larger one, charged to the operation that started last".to_owned(),
             unknown: "whether the sender had more to send throughout",
             ..AdviceFinding::new(title, row.subject(), times, example).waiting(ns)
         })

@@ -52,7 +52,7 @@ macro_rules! words {
     ($($protocol:ident $fields:literal: $words:expr,)*) => { &[$((Protocol::$protocol, $fields, $words)),*] };
 }
 
-/// Fields that stay if they hold one of these protocol words, in any letter case.
+/// Fields that stay if they hold a listed protocol word, in any letter case.
 const WORDS: &[(Protocol, &str, &str)] = words! {
     Http "header name": HEADERS[0],
     // Other common ones (RFC 9110 section 18.4).

@@ -58,7 +58,7 @@ fn text(with: &str) -> Vec<u8> {
     with.replace('@', CANARY).into_bytes()
 }
 
-pub fn of_all_protocols() -> Vec<Conversation> {
+pub fn all_conversations() -> Vec<Conversation> {
     let mut all =
         vec![resp(), memcached(), memcached_binary(), http(), ssdb(), postgres(), mysql(), mysql_compressed(), cql()];
     all.extend(mongo());

@@ -170,12 +170,12 @@ impl DriverOptions {
             ("--compression", self.compression.is_some_and(|compression| compression != DriverCompression::None)),
         ];
         match set.iter().find(|(name, set)| *set && !known.contains(name)) {
-            Some((name, _)) => Err(UsageError::new(format!("{name}: {protocol} has no such thing")).into()),
+            Some((name, _)) => Err(UsageError::new(format!("{name}: not an option of {protocol}")).into()),
             None => Ok(()),
         }
     }
 
-    /// Returns the settings for the record of those in `known`, with the drivers' defaults.
+    /// Returns the settings in `known` for the record, with the drivers' defaults.
     pub fn settings(&self, known: &[&str]) -> LoadSettings {
         let is_known = |option| known.contains(&option);
         let compression = || self.compression.unwrap_or(DriverCompression::None).name();

@@ -21,7 +21,7 @@ pub trait KeyValueStore: Send {
 
     fn load(&mut self, ids: &[i64], payload: usize) -> impl Future<Output = Result<()>> + Send;
 
-    /// Returns how many of these rows exist.
+    /// Returns how many of the rows exist.
     fn count(&mut self, ids: &[i64]) -> impl Future<Output = Result<u64>> + Send;
 
     /// Removes these rows. Returns how many existed.

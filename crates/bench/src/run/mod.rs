@@ -201,7 +201,7 @@ impl<C: DriverConnection> BenchClient<C> {
                 }
                 timer.wait(self.now, start).await.map_err(ConnectionLost::new)?;
             }
-            let operation = shared.plan.mix.operation(&mut self.random);
+            let operation = shared.plan.mix.operation(|| self.random.next());
             ids.clear();
             ids.extend((0..count).map(|_| shared.plan.ids.choose(operation, &mut self.random)));
             connection.run(operation, &ids, &mut faults).await?;

@@ -50,7 +50,7 @@ impl DriverConnection for Answers {
 
 fn plan(length: RunLength) -> RunPlan {
     RunPlan {
-        mix: OperationMix::of(BenchOp::Read),
+        mix: OperationMix::single(BenchOp::Read),
         pipeline: 1,
         rate: None,
         length,

@@ -49,11 +49,7 @@ impl CaptureInput {
         let name = path.to_string_lossy();
         let file = File::open(path).map_err(|source| open_error(&name, source))?;
         let directory = file.metadata().map_err(|source| open_error(&name, source))?.is_dir();
-        if directory {
-            Err(SourceError::Directory { input: name.into_owned() })
-        } else {
-            Self::new(&name, Box::new(file))
-        }
+        if directory { Err(SourceError::Directory(name.into_owned())) } else { Self::new(&name, Box::new(file)) }
     }
 
     pub(super) fn stdin() -> Result<Self, SourceError> {
@@ -67,7 +63,7 @@ impl CaptureInput {
         let mut head = Vec::with_capacity(SNIFF_BYTES);
         reader.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
         if head.is_empty() {
-            return Err(SourceError::Empty { input: name.to_owned() });
+            return Err(SourceError::Empty(name.to_owned()));
         }
         let compression = FileCompression::detect(&head);
         let whole: BoxedReader = Box::new(Cursor::new(head).chain(reader));
@@ -141,8 +137,8 @@ impl<R: Read> Read for CountingReader<R> {
 fn open_error(name: &str, source: io::Error) -> SourceError {
     let input = name.to_owned();
     match source.kind() {
-        io::ErrorKind::NotFound => SourceError::Missing { input },
-        io::ErrorKind::PermissionDenied => SourceError::Denied { input },
+        io::ErrorKind::NotFound => SourceError::Missing(input),
+        io::ErrorKind::PermissionDenied => SourceError::Denied(input),
         _ => SourceError::Read { input, source },
     }
 }

@@ -27,7 +27,7 @@ pub(super) const MAGICS: [LegacyMagic; 5] = [
     ([0xa1, 0xb2, 0x3c, 0x4d], ByteOrder::Big, 1, USUAL_HEADER),
     ([0x34, 0xcd, 0xb2, 0xa1], ByteOrder::Little, 1_000, 24),
 ];
-/// Earlier versions order a record's fields differently. There are no later ones, but some writers get this field's
+/// Earlier versions order a record's fields differently. Later ones do not exist, but some writers get this field's
 /// byte order wrong, so larger values are accepted.
 const FIRST_MAJOR: u16 = 2;
 /// The bits above are reserved or describe the frame check sequence.

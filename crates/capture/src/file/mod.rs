@@ -38,6 +38,7 @@ pub struct FileSource {
     end: Option<FileEnd>,
 }
 
+/// Whether the file was read to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileEnd {
     /// `None` if the file was read to its end.
@@ -51,6 +52,7 @@ pub struct CutTail {
     pub offset: u64,
     /// Bytes from there to the end; `None` if the rest was not read.
     pub bytes: Option<u64>,
+    /// The first problem found.
     pub reason: CutReason,
 }
 
@@ -91,13 +93,15 @@ impl fmt::Display for CutTail {
 /// An interface described in a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInterface {
+    /// The option `if_name`; pcap files have none.
     pub name: Option<String>,
+    /// Link type of its frames.
     pub link: LinkType,
     /// Longest captured frame in bytes; 0 if unknown.
     pub snaplen: u32,
 }
 
-/// What a file says about itself, as far as it was read.
+/// Properties that a file has stated so far.
 #[derive(Default)]
 struct FileFacts {
     interfaces: Vec<FileInterface>,
@@ -131,7 +135,7 @@ struct FrameRecord {
 }
 
 impl FrameRecord {
-    /// Returns the frame; `bytes` begin with its record. An original length below the captured one is raised to it.
+    /// Returns the frame; `bytes` start with its record. An original length below the captured one is raised to it.
     #[inline]
     fn frame(self, bytes: &[u8]) -> Frame<'_> {
         let Self { time_ns, link, interface, original_len, data, .. } = self;
@@ -145,7 +149,7 @@ impl FileSource {
     ///
     /// # Errors
     ///
-    /// [`SourceError`] if it does not exist, cannot be read, or is no capture.
+    /// [`SourceError`] if it does not exist, cannot be read, or is not a capture.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SourceError> {
         let path = path.as_ref();
         if path.as_os_str() == "-" {

@@ -40,6 +40,7 @@ const ISB_OSDROP: u16 = 7;
 const SMALLEST_BLOCK: u32 = 12;
 /// Microseconds, the format's default.
 const DEFAULT_RESOLUTION: u8 = 6;
+const SHORT_PACKET: &str = "a packet block too short for its fields";
 
 #[derive(Default)]
 pub(super) struct PcapngReader {
@@ -95,7 +96,7 @@ impl PcapngReader {
         }
     }
 
-    /// Reads one block; `None` if it was no packet.
+    /// Reads one block; `None` unless it was a packet.
     fn block(&mut self, window: &mut InputWindow) -> io::Result<Option<ReadOutcome>> {
         if !window.need(SMALLEST_BLOCK as usize)? {
             return Ok(Some(window.end(u64::from(SMALLEST_BLOCK))));
@@ -169,9 +170,9 @@ impl PcapngReader {
 
     /// Skips a block of a type without packets, whatever its length.
     fn skip(&mut self, window: &mut InputWindow, head: BlockHeader) -> io::Result<Option<ReadOutcome>> {
-        let offset = window.offset();
+        let offset = window.position();
         if !window.skip(u64::from(head.bytes) - 4)? || !window.need(4)? {
-            let there = window.offset() + window.bytes().len() as u64 - offset;
+            let there = window.position() + window.bytes().len() as u64 - offset;
             return Ok(Some(moved_back(window.end(u64::from(head.bytes)), offset, there, head.bytes)));
         }
         if self.order.u32(window.bytes(), 0) != Some(head.bytes) {
@@ -236,13 +237,12 @@ impl PcapngReader {
     }
 
     fn packet(&self, kind: u32, block: &[u8]) -> Result<FrameRecord, String> {
-        let frame = match kind {
-            ENHANCED_PACKET => self.order.u32(block, 8).map(|interface| self.timed_packet(block, interface)),
+        match kind {
+            ENHANCED_PACKET => self.timed_packet(block, self.order.u32(block, 8).ok_or(SHORT_PACKET)?),
             // Appendix A: like the enhanced packet, but its first field is two: interface u16, drops u16.
-            OBSOLETE_PACKET => self.order.u16(block, 8).map(|interface| self.timed_packet(block, interface.into())),
+            OBSOLETE_PACKET => self.timed_packet(block, self.order.u16(block, 8).ok_or(SHORT_PACKET)?.into()),
             _ => self.simple_packet(block),
-        };
-        frame.unwrap_or_else(|| Err("a packet block too short for its fields".to_owned()))
+        }
     }
 
     /// Section 4.3: interface u32, time high u32, time low u32, captured u32, original u32, data, options.
@@ -255,16 +255,13 @@ impl PcapngReader {
     }
 
     /// Section 4.4: original u32, data; interface 0's snap length gives the captured length.
-    fn simple_packet(&self, block: &[u8]) -> Option<Result<FrameRecord, String>> {
-        let original = self.order.u32(block, 8)?;
-        let interface = match self.interface(0) {
-            Ok(interface) => interface,
-            Err(damage) => return Some(Err(damage)),
-        };
-        let snaplen = self.facts.interfaces.get(interface)?.snaplen;
+    fn simple_packet(&self, block: &[u8]) -> Result<FrameRecord, String> {
+        let original = self.order.u32(block, 8).ok_or(SHORT_PACKET)?;
+        let interface = self.interface(0)?;
+        let snaplen = self.facts.interfaces.get(interface).map_or(0, |described| described.snaplen);
         let captured = if snaplen == 0 { original } else { original.min(snaplen) };
-        let captured = captured.min(block.len().checked_sub(16)? as u32);
-        Some(self.frame(block, interface, 12, captured, original))
+        let captured = captured.min(block.len().checked_sub(16).ok_or(SHORT_PACKET)? as u32);
+        self.frame(block, interface, 12, captured, original)
     }
 
     /// Returns a frame whose data starts at offset `data` of the block.
@@ -315,7 +312,7 @@ impl PcapngReader {
     }
 }
 
-/// Returns the options of a block, which begin after its fields.
+/// Returns the options of a block, which follow its fields.
 fn options<'a>(block: &'a [u8], begin: usize, what: &str) -> Result<&'a [u8], String> {
     block.get(begin..block.len() - 4).ok_or_else(|| format!("{what} that cannot be read"))
 }

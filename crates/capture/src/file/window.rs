@@ -30,7 +30,7 @@ impl InputWindow {
     }
 
     /// Returns the input position of the first byte in the window.
-    pub(super) fn offset(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         self.offset
     }
 

@@ -15,11 +15,11 @@ pub(super) fn live(interface: &str, error: &pcap::Error) -> SourceError {
     let (interface, reason) = (interface.to_owned(), reason(error));
     let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     if says(&["ermission", "not permitted", "CAP_NET"]) {
-        SourceError::NotPermitted { interface }
+        SourceError::NotPermitted(interface)
     } else if says(&["No such device", "does not exist", "doesn't exist", "disappeared"]) {
         SourceError::NoSuchInterface { interface, available: super::interfaces::available() }
     } else if says(&["is not up", "went down", "Network is down", "is down"]) {
-        SourceError::InterfaceDown { interface }
+        SourceError::InterfaceDown(interface)
     } else {
         SourceError::Live { interface, reason }
     }

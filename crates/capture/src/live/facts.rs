@@ -24,16 +24,16 @@ pub fn interface_facts(name: &str, namespace: Option<&NetworkNamespace>) -> Inte
 
 /// Looks in this thread's namespace; `None` without such an interface.
 fn facts_here(name: &str) -> Option<Interface> {
-    let asked = InterfaceQuery::of(name)?;
-    Some(Interface { name: name.to_owned(), mtu: asked.mtu(), driver: asked.driver(), offloads: asked.offloads() })
+    let asked = InterfaceQuery::new(name)?;
+    Some(Interface { name: name.to_owned(), mtu: asked.mtu(), driver: asked.driver(), offloads: asked.read_offloads() })
 }
 
 pub(super) fn is_network(name: &str) -> bool {
-    InterfaceQuery::of(name).is_some_and(|asked| asked.kind().is_some())
+    InterfaceQuery::new(name).is_some_and(|asked| asked.kind().is_some())
 }
 
 pub(super) fn is_loopback(name: &str) -> bool {
-    InterfaceQuery::of(name).and_then(|asked| asked.kind()) == Some(libc::ARPHRD_LOOPBACK)
+    InterfaceQuery::new(name).and_then(|asked| asked.kind()) == Some(libc::ARPHRD_LOOPBACK)
 }
 
 /// Makes the kernel ignore outgoing frames on loopback, where the same frames come in. libpcap would drop them too,
@@ -75,7 +75,7 @@ struct InterfaceQuery {
 
 impl InterfaceQuery {
     /// `None` for an invalid name or without a socket.
-    fn of(interface: &str) -> Option<Self> {
+    fn new(interface: &str) -> Option<Self> {
         let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).ok()?.into();
         let mut name = [0; libc::IFNAMSIZ];
         if interface.is_empty() || interface.len() >= name.len() {
@@ -109,7 +109,7 @@ impl InterfaceQuery {
         String::from_utf8(name).ok().filter(|name| !name.is_empty())
     }
 
-    fn offloads(&self) -> BTreeMap<String, bool> {
+    fn read_offloads(&self) -> BTreeMap<String, bool> {
         let queries = [
             ("tso", ETHTOOL_GTSO, 1),
             ("gso", ETHTOOL_GGSO, 1),

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Lets one thread run only on otherwise idle CPUs (`SCHED_IDLE`, sched(7)), or normally again.
 ///
-/// At idle priority it never delays other threads, but may not run at all while there are enough of them. Call
+/// At idle priority it never delays other threads, but may not run at all while other threads keep all CPUs busy. Call
 /// [`IdlePriority::hurry`] before waiting for it.
 #[derive(Clone, Debug, Default)]
 pub struct IdlePriority(Arc<Mutex<IdleState>>);
@@ -27,10 +27,12 @@ impl IdlePriority {
         }
     }
 
+    /// Moves the thread to idle priority.
     pub fn relax(&self) {
         self.set(true, libc::SCHED_IDLE);
     }
 
+    /// Moves the thread back to normal priority.
     pub fn hurry(&self) {
         self.set(false, libc::SCHED_OTHER);
     }

@@ -9,13 +9,17 @@ use std::net::IpAddr;
 pub struct LiveInterface {
     /// As `-i` takes it.
     pub name: String,
+    /// In the system's order; may be empty.
     pub addresses: Vec<IpAddr>,
+    /// In the order of [`InterfaceFlag`].
     pub flags: Vec<InterfaceFlag>,
 }
 
 enum_with! {
+    /// States and kinds that libpcap reports.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum InterfaceFlag, name: &'static str {
+        /// It is enabled (`IFF_UP`).
         Up = "up",
         /// It has a carrier.
         Running = "running",

@@ -46,7 +46,7 @@ pub(super) fn bound_interface(socket: &impl AsRawFd) -> Option<i32> {
     // SAFETY: a `sockaddr_ll` is integers and bytes, so any value is valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: the descriptor is open, the address is as long as `size` says, and both outlive the call.
+    // SAFETY: the descriptor is open, the address has `size` bytes, and both outlive the call.
     let result = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut size) };
     (result == 0 && address.sll_ifindex > 0).then_some(address.sll_ifindex)
 }

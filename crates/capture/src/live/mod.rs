@@ -61,6 +61,7 @@ pub struct LiveOptions {
     pub snaplen: u32,
     /// Size of the kernel's ring, in bytes.
     pub buffer_bytes: u32,
+    /// Applied by the kernel, before frames reach the ring.
     pub filter: KernelFilter,
     /// `None` for this process's network namespace.
     pub namespace: Option<NetworkNamespace>,
@@ -126,7 +127,7 @@ impl LiveSource {
         let capture = capture.setnonblock().map_err(|error| error::live(name, &error))?;
         let is_plain = is_once && link == LinkType::ETHERNET && name != ANY;
         let ring =
-            if is_plain { PacketRing::of(&capture, options.buffer_bytes, options.snaplen, now_ns()) } else { None };
+            if is_plain { PacketRing::new(&capture, options.buffer_bytes, options.snaplen, now_ns()) } else { None };
         let stop = StopHandle::new().map_err(|error| error::live(name, &pcap::Error::from(error)))?;
         Ok(Self {
             interface: name.clone(),
@@ -151,6 +152,7 @@ impl LiveSource {
         &self.totals
     }
 
+    /// Returns the link type of all frames.
     pub fn link_type(&self) -> LinkType {
         self.link
     }
@@ -280,7 +282,7 @@ impl FrameSource for LiveSource {
         };
         let Some(RingFrame { time_ns, original_len, bytes }) = next else {
             if is_removed {
-                return Err(SourceError::InterfaceRemoved { interface: self.interface.clone() });
+                return Err(SourceError::InterfaceRemoved(self.interface.clone()));
             }
             self.waits = true;
             let drained = self.stopping.is_some_and(|since| since.elapsed() >= DRAIN);

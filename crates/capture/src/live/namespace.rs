@@ -24,7 +24,7 @@ impl NetworkNamespace {
     /// # Errors
     ///
     /// [`SourceError::Namespace`] if there is no such process, or it may not be inspected.
-    pub fn of_process(pid: u32) -> Result<Self, SourceError> {
+    pub fn from_process(pid: u32) -> Result<Self, SourceError> {
         let open = |path: &str| File::open(path).and_then(|file| Ok((file.metadata()?.ino(), file)));
         let place = format!("of process {pid}");
         let (number, file) = open(&format!("/proc/{pid}/ns/net")).map_err(|error| fault(place, &error, SYS_PTRACE))?;
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn in_its_own_namespace_a_process_stays_in_its_thread() {
-        let own = NetworkNamespace::of_process(std::process::id()).unwrap();
+        let own = NetworkNamespace::from_process(std::process::id()).unwrap();
         assert!(own.is_own() && own.number() > 0);
         let here = std::thread::current().id();
         assert_eq!(own.run(|| std::thread::current().id()).unwrap(), here);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_there_is_named() {
-        let error = NetworkNamespace::of_process(u32::MAX).unwrap_err().to_string();
+        let error = NetworkNamespace::from_process(u32::MAX).unwrap_err().to_string();
         assert!(error.starts_with("the network namespace of process 4294967295 cannot be entered"), "{error}");
     }
 }

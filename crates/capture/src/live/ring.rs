@@ -10,7 +10,7 @@
 //!        offset of the link-layer header u16, …, at 32: VLAN tag u32, VLAN protocol u16, …
 //! ```
 //!
-//! All are in native byte order (`linux/if_packet.h`). A block's status says whether it belongs to the kernel or the
+//! All are in native byte order (`linux/if_packet.h`). A block's status shows whether it belongs to the kernel or the
 //! reader. The kernel hands it over when full, or some time after its first frame.
 
 use pcap::{Active, Capture};
@@ -96,7 +96,7 @@ struct BlockFrame {
 impl PacketRing {
     /// Maps the ring of an Ethernet capture opened with this buffer size and filtered since `since_ns`. `None` if the
     /// ring is not as expected.
-    pub fn of(capture: &Capture<Active>, buffer_bytes: u32, snaplen: u32, since_ns: u64) -> Option<Self> {
+    pub fn new(capture: &Capture<Active>, buffer_bytes: u32, snaplen: u32, since_ns: u64) -> Option<Self> {
         let socket = capture.as_raw_fd();
         if version(socket) != Some(TPACKET_V3) {
             return None;
@@ -148,7 +148,7 @@ impl PacketRing {
             self.block = self.blocks.after(self.block);
         }
         if !self.is_proven && self.blocks.are_readable(self.block) {
-            // The kernel begins the next block as soon as it has handed one over.
+            // The kernel starts the next block as soon as it has handed one over.
             if self.blocks.word(self.blocks.after(self.block), BLOCK_VERSION) != TPACKET_V3 {
                 self.tries += 1;
                 return if self.tries > TRIES { RingAdvance::Unreadable } else { RingAdvance::Nothing };
@@ -216,7 +216,7 @@ impl BlockFrame {
 /// Returns the version of a packet socket's ring.
 fn version(socket: RawFd) -> Option<u32> {
     let (mut version, mut size) = (0_u32, size_of::<u32>() as libc::socklen_t);
-    // SAFETY: the value is as long as `size` says, and both outlive the call.
+    // SAFETY: the value has `size` bytes, and both outlive the call.
     let result =
         unsafe { libc::getsockopt(socket, libc::SOL_PACKET, PACKET_VERSION, (&raw mut version).cast(), &raw mut size) };
     (result == 0).then_some(version)
@@ -225,7 +225,7 @@ fn version(socket: RawFd) -> Option<u32> {
 /// Returns and clears the socket's pending error, such as its interface going down.
 pub(super) fn socket_error(socket: &impl AsRawFd) -> io::Result<()> {
     let (mut error, mut size) = (0, size_of::<libc::c_int>() as libc::socklen_t);
-    // SAFETY: the value is as long as `size` says, and both outlive the call.
+    // SAFETY: the value has `size` bytes, and both outlive the call.
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &raw mut size)
     };

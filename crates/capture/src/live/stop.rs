@@ -16,6 +16,7 @@ struct StopState {
 }
 
 impl StopHandle {
+    /// Returns a handle that is not stopped; fails without a free descriptor.
     pub fn new() -> std::io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(Arc::new(StopState { at_ns: AtomicU64::new(0), wake })))

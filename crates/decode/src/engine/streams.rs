@@ -24,7 +24,7 @@ pub(super) struct StreamState {
     pub doubtful: bool,
     /// Decoding already failed at this position during a search.
     pub tried: bool,
-    /// The other side sent bytes, or bytes were lost: the next byte begins a turn.
+    /// The other side sent bytes, or bytes were lost: the next byte starts a turn.
     pub turns: bool,
     /// Start of a turn, relative to the current position, during a search.
     pub turn: Option<usize>,

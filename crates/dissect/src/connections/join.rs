@@ -16,7 +16,7 @@ impl<T: Tally> Connections<T> {
             return original;
         }
         // A new connection may be translated otherwise.
-        let (key, _) = ConnectionKey::of(original.source, original.destination);
+        let (key, _) = ConnectionKey::new(original.source, original.destination);
         let entry = self.flows.get(&key);
         if entry.is_some_and(|entry| !entry.is_gone(clock_ns) && !entry.flow.is_succeeded_by(&original)) {
             return original;
@@ -35,7 +35,7 @@ impl<T: Tally> Connections<T> {
             return false;
         }
         let [first_key, second_key] =
-            [first_ends, second_ends].map(|[source, destination]| ConnectionKey::of(source, destination).0);
+            [first_ends, second_ends].map(|[source, destination]| ConnectionKey::new(source, destination).0);
         let known = self.flows.get(&first_key).map(|entry| first_ends[0] == entry.flow.ends[0]);
         let from_client = known.unwrap_or_else(|| {
             let server_port = self.selection.judge(copy).server_port;
@@ -59,7 +59,7 @@ impl<T: Tally> Connections<T> {
             entry.announce(&mut self.tally);
             entry.release_all(&mut self.tally);
             entry.flow.rename(joined);
-            let (number, key) = (entry.number, ConnectionKey::of(joined[0], joined[1]).0);
+            let (number, key) = (entry.number, ConnectionKey::new(joined[0], joined[1]).0);
             let queue = if entry.selected { &mut self.half_open } else { &mut self.unselected };
             queue.push_back((number, key));
             kept.0 = key;

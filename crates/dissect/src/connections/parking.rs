@@ -46,7 +46,7 @@ struct ParkedSegment {
 }
 
 impl ParkedSegment {
-    fn of(segment: &Segment<'_>, at: CaptureMoment) -> Self {
+    fn new(segment: &Segment<'_>, at: CaptureMoment) -> Self {
         let bare = Segment { options: &[], payload: &[], stream: None, ..*segment };
         Self { bare, options: segment.options.to_vec(), payload: segment.payload.to_vec(), at }
     }
@@ -57,7 +57,7 @@ impl ParkedSegment {
 }
 
 impl ParkedSegments {
-    fn of_sender(segment: &Segment<'_>, at: CaptureMoment) -> Self {
+    fn from_sender(segment: &Segment<'_>, at: CaptureMoment) -> Self {
         Self { sender: segment.source, since_ns: at.clock_ns, segments: VecDeque::new(), bytes: 0 }
     }
 
@@ -79,7 +79,7 @@ impl ConnectionEntry {
     pub fn go_on<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
         match &self.parking {
             Parking::Empty if self.flow.is_early(segment) => {
-                self.parking = Parking::Waiting(Box::new(ParkedSegments::of_sender(segment, at)));
+                self.parking = Parking::Waiting(Box::new(ParkedSegments::from_sender(segment, at)));
             }
             Parking::Empty | Parking::Closed => return self.handle(segment, at, tally),
             Parking::Waiting(_) => {}
@@ -101,7 +101,7 @@ impl ConnectionEntry {
         let Parking::Waiting(parked) = &mut self.parking else { return false };
         self.flow.unsettle();
         if segment.source == parked.sender {
-            parked.push(ParkedSegment::of(segment, at));
+            parked.push(ParkedSegment::new(segment, at));
             self.unweighed = self.unweighed.saturating_add(segment.payload_len);
             if !parked.is_overdue(at.clock_ns) {
                 return false;

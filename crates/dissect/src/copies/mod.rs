@@ -59,7 +59,7 @@ impl EarlyFrame {
         match self {
             Self::Header(header) => {
                 let segment = of_plain_header(header);
-                (of_numbers(HEADERS, &segment).value(), [segment.source, segment.destination])
+                (numbers_digest(HEADERS, &segment).value(), [segment.source, segment.destination])
             }
             Self::Segment { digest, ends } => (*digest, *ends),
         }
@@ -122,18 +122,18 @@ impl Copies {
                 // An Ethernet header adds nothing to the place.
                 self.only_interface = Some(frame.interface);
             }
-            let digest = of_numbers(HEADERS, segment).value();
+            let digest = numbers_digest(HEADERS, segment).value();
             self.remember_early(EarlyFrame::Segment { digest, ends }, frame.time_ns);
             return FrameNovelty::New;
         }
         let has_id = segment.ip_id != 0;
-        let sighting = Sighting { digest: of_segment(segment), ends, place, time_ns: frame.time_ns, has_id };
-        self.compare_sighting(sighting, || of_numbers(HEADERS, segment).value())
+        let sighting = Sighting { digest: segment_digest(segment), ends, place, time_ns: frame.time_ns, has_id };
+        self.compare_sighting(sighting, || numbers_digest(HEADERS, segment).value())
     }
 
     /// Returns whether a fragment was seen recently, and remembers it otherwise.
     pub fn has_fragment(&mut self, frame: &Frame<'_>, fragment: &Fragment<'_>) -> bool {
-        let (place, digest) = (place(frame), of_fragment(fragment));
+        let (place, digest) = (place(frame), fragment_digest(fragment));
         if self.is_only_place(place) {
             self.remember_early(EarlyFrame::Segment { digest, ends: NO_ENDS }, frame.time_ns);
             return false;
@@ -153,7 +153,7 @@ impl Copies {
         self.only_interface = None;
         if self.recent.is_none() {
             let oldest_first = self.early.iter().cycle().skip(self.next).take(limits::COPIES);
-            self.recent = Some(Box::new(RecentFrames::of_early(oldest_first, self.first.unwrap_or_default())));
+            self.recent = Some(Box::new(RecentFrames::from_early(oldest_first, self.first.unwrap_or_default())));
         }
     }
 
@@ -196,7 +196,7 @@ impl Copies {
     /// Returns whether the frame with this number, which has nothing new for its connection, may be a copy at the same place.
     #[cold]
     pub fn may_repeat(&self, segment: &Segment<'_>, interface: u32, number: u64) -> bool {
-        // Acknowledgments that say nothing new are common, and are looked at only when a capture begins.
+        // Acknowledgments that say nothing new are common, and are looked at only when a capture starts.
         let is_bare_ack = segment.payload_len == 0 && !segment.flags.syn && !segment.flags.fin;
         let is_too_common = is_bare_ack && number > limits::COPIES as u64;
         let is_judged = self.taps.len() >= limits::TAPS || self.taps.iter().any(|(tap, _)| *tap == interface);
@@ -205,9 +205,9 @@ impl Copies {
         }
         let ends = [segment.source, segment.destination];
         if let Some(recent) = &self.recent {
-            return recent.has(of_segment(segment), ends);
+            return recent.has(segment_digest(segment), ends);
         }
-        let key = (of_numbers(HEADERS, segment).value(), ends);
+        let key = (numbers_digest(HEADERS, segment).value(), ends);
         let is_like = |(kept, time_ns): &&(EarlyFrame, u64)| {
             // Most differ in this number.
             let is_of_seq = !matches!(kept, EarlyFrame::Header(header) if of_plain_header(header).seq != segment.seq);
@@ -250,7 +250,7 @@ fn addresses(digest: &mut Digest, source: IpAddr, destination: IpAddr) {
 
 /// Leaves out addresses and ports, which a translation changes, and hop limit and checksums, which change on the way.
 #[inline]
-fn of_numbers(kind: u64, segment: &Segment<'_>) -> Digest {
+fn numbers_digest(kind: u64, segment: &Segment<'_>) -> Digest {
     let mut digest = Digest::new(kind);
     let flags = segment.flags;
     let bits = [flags.syn, flags.ack, flags.fin, flags.rst].iter().fold(0, |bits, &flag| bits << 1 | u64::from(flag));
@@ -259,8 +259,8 @@ fn of_numbers(kind: u64, segment: &Segment<'_>) -> Digest {
     digest
 }
 
-fn of_segment(segment: &Segment<'_>) -> u64 {
-    let mut digest = of_numbers(SEGMENT, segment);
+fn segment_digest(segment: &Segment<'_>) -> u64 {
+    let mut digest = numbers_digest(SEGMENT, segment);
     // A router may lower the maximum segment size in a SYN.
     if !segment.flags.syn {
         digest.bytes(segment.options);
@@ -270,7 +270,7 @@ fn of_segment(segment: &Segment<'_>) -> u64 {
     digest.value()
 }
 
-fn of_fragment(fragment: &Fragment<'_>) -> u64 {
+fn fragment_digest(fragment: &Fragment<'_>) -> u64 {
     let FragmentKey { source, destination, id, protocol } = fragment.key;
     let mut digest = Digest::new(FRAGMENT);
     addresses(&mut digest, source, destination);

@@ -42,7 +42,7 @@ pub struct RecentFrames {
 
 impl RecentFrames {
     /// Returns the frames of the only place so far, of which the headers were kept.
-    pub fn of_early<'a>(early: impl Iterator<Item = &'a (EarlyFrame, u64)>, place: CopyPlace) -> Self {
+    pub fn from_early<'a>(early: impl Iterator<Item = &'a (EarlyFrame, u64)>, place: CopyPlace) -> Self {
         let mut recent = Self::default();
         for &(ref kept, time_ns) in early {
             let (digest, ends) = kept.key();

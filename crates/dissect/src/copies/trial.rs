@@ -1,9 +1,9 @@
 //! Decides whether a tap repeats frames, as a mirror port does that carries both directions of two ports.
 //!
-//! A trial begins with the first frame that repeats one. It holds the frames from there on, until enough of them had the time to be
+//! A trial starts with the first frame that repeats one. It holds the frames from there on, until enough of them had the time to be
 //! repeated.
 
-use super::{Copies, HEADERS, of_numbers};
+use super::{Copies, HEADERS, numbers_digest};
 use crate::limits;
 use crate::moment::CaptureMoment;
 use crate::packet::{self, Packet};
@@ -34,7 +34,7 @@ pub struct HeldFrame {
 }
 
 impl HeldFrame {
-    pub fn of(frame: &Frame<'_>, at: CaptureMoment) -> Self {
+    pub fn new(frame: &Frame<'_>, at: CaptureMoment) -> Self {
         let Frame { time_ns, link, original_len, interface, bytes } = *frame;
         Self { link, original_len, interface, bytes: bytes.to_vec(), at, time_ns }
     }
@@ -55,7 +55,7 @@ pub struct TapTrial {
 }
 
 impl TapTrial {
-    pub fn of(first: HeldFrame) -> Self {
+    pub fn new(first: HeldFrame) -> Self {
         Self { bytes: first.bytes.len(), interface: first.interface, frames: vec![first] }
     }
 
@@ -170,7 +170,7 @@ impl Copies {
                 continue;
             }
             let ends = [segment.source, segment.destination];
-            let key = (of_numbers(HEADERS, &segment).value(), ends);
+            let key = (numbers_digest(HEADERS, &segment).value(), ends);
             match first_like.get(&key).map(|&at| frames.get_mut(at)) {
                 Some(None) => continue,
                 Some(Some(like)) if held.time_ns.abs_diff(like.time_ns) <= limits::COPY_NS => {
@@ -194,7 +194,7 @@ impl Copies {
         frames
     }
 
-    /// Applies a verdict to the tap of this interface; no trial begins before frame `number` plus a pause.
+    /// Applies a verdict to the tap of this interface; no trial starts before frame `number` plus a pause.
     pub fn settle(&mut self, interface: u32, verdict: TapVerdict, number: u64) {
         match verdict {
             TapVerdict::Doubled { offsets, .. } => {

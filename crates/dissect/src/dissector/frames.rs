@@ -1,33 +1,14 @@
 //! Reads frames one by one, and keeps the totals over all of them.
 
+use crate::connections::{FrameContent, SegmentFate};
 use crate::copies::{Copies, FrameNovelty};
 use crate::fragments::FragmentSets;
 use crate::moment::CaptureMoment;
-use crate::packet::{self, Fragment, Packet, Segment};
+use crate::packet::{self, Fragment, Packet};
 use crate::select::Selection;
 use crate::totals::Totals;
 use overhead_decode::Note;
 use overhead_model::{CallPacket, Frame, LinkType, StreamPiece};
-use std::net::SocketAddr;
-
-#[derive(Clone, Copy, Debug)]
-pub enum FrameContent<'a> {
-    Segment(&'a Segment<'a>),
-    /// A fragmented segment, at its last fragment.
-    Reassembled(&'a Segment<'a>),
-    /// A copy of a segment that had this source and destination.
-    Translated(&'a Segment<'a>, [SocketAddr; 2]),
-    Call(&'a CallPacket<'a>),
-}
-
-/// What became of a frame's segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SegmentFate {
-    Posted,
-    /// Nothing yet: it may be a copy at the same place.
-    Repeats,
-    Copied,
-}
 
 /// Dissects frames, and counts those without a segment.
 #[derive(Debug, Default)]
@@ -44,7 +25,7 @@ pub struct FrameDissector {
 
 impl FrameDissector {
     /// Returns a frame counter for a capture with this selection.
-    pub fn of(selection: &Selection) -> Self {
+    pub fn new(selection: &Selection) -> Self {
         Self { datagrams: selection.datagrams(), is_selected: !selection.ports.is_empty(), ..Self::default() }
     }
 

@@ -2,7 +2,7 @@
 
 mod frames;
 
-use crate::connections::Connections;
+use crate::connections::{Connections, FrameContent, SegmentFate};
 use crate::copies::trial::{HeldFrame, TapTrial, TapVerdict};
 use crate::model::{LinkModel, ModelTotals};
 use crate::moment::CaptureMoment;
@@ -11,7 +11,6 @@ use crate::select::Selection;
 use crate::tls::KeyLog;
 use crate::totals::Totals;
 use frames::FrameDissector;
-pub(crate) use frames::{FrameContent, SegmentFate};
 use overhead_decode::Note;
 use overhead_model::{Frame, LinkType, Tally};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub struct Dissector<T> {
 impl<T: Tally> Dissector<T> {
     pub fn new(selection: Selection, tally: T) -> Self {
         Self {
-            frames: FrameDissector::of(&selection),
+            frames: FrameDissector::new(&selection),
             connections: Connections::new(selection, tally),
             model: None,
             trial: None,
@@ -121,7 +120,7 @@ impl<T: Tally> Dissector<T> {
     #[inline(always)]
     fn dissect(&mut self, frame: &Frame<'_>, at: CaptureMoment) -> SegmentFate {
         let Self { frames, connections, .. } = self;
-        match PlainFrame::of(frame) {
+        match PlainFrame::read(frame) {
             Some(plain) if frames.copies.is_usual(frame, &plain) => {
                 connections.plain(&plain, at, |segment| frames.copies.may_repeat(segment, frame.interface, at.number))
             }
@@ -143,7 +142,7 @@ impl<T: Tally> Dissector<T> {
         match &mut self.trial {
             // Pieces of streams and calls come from no tap.
             Some(trial) if frame.link != LinkType::UPPER_PDU => {
-                if trial.hold(HeldFrame::of(frame, at)) {
+                if trial.hold(HeldFrame::new(frame, at)) {
                     self.judge(false);
                 }
             }
@@ -163,7 +162,7 @@ impl<T: Tally> Dissector<T> {
     #[cold]
     fn begin_trial(&mut self, frame: &Frame<'_>, at: CaptureMoment) {
         self.frames.copies.forget_latest();
-        self.trial = Some(TapTrial::of(HeldFrame::of(frame, at)));
+        self.trial = Some(TapTrial::new(HeldFrame::new(frame, at)));
         self.is_special = true;
     }
 

@@ -1,7 +1,7 @@
 //! Explains one operation byte by byte: its frames, its payload fields, and the account of each byte.
 //!
 //! Everything here is a [`Tally`] that listens to [`Trace`]. The decoders and the ledger are the same as in any other run, so an
-//! explanation always adds up to the operation's figures. A [`crate::Dissector`] with the same selection reads the capture three times,
+//! explanation always adds up to the operation's totals. A [`crate::Dissector`] with the same selection reads the capture three times,
 //! because only an earlier reading shows what to keep:
 //!
 //! 1. [`Finder`] numbers the operations and finds the wanted one;

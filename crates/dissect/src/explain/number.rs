@@ -32,7 +32,7 @@ impl Numbering {
         self.turns.connection()
     }
 
-    /// Handles a step and returns any operation that begins with it.
+    /// Handles a step and returns any operation that starts with it.
     pub fn hear(&mut self, step: &Trace<'_>) -> Option<BegunOperation> {
         match *step {
             Trace::Frame(facts) => self.turns.turn(facts.connection, false),

@@ -93,7 +93,7 @@ pub enum AckedData {
 
 impl StreamReassembly {
     /// Returns one direction of a stream that no frames carried.
-    pub fn of_stream() -> Self {
+    pub fn new_stream() -> Self {
         Self { base: Some(0), ..Self::default() }
     }
 
@@ -153,7 +153,7 @@ impl StreamReassembly {
     }
 
     #[inline]
-    fn offset(&self, seq: u32) -> Option<u64> {
+    fn position(&self, seq: u32) -> Option<u64> {
         let distance = seq.wrapping_sub(self.next_seq?).cast_signed();
         Some(self.next.wrapping_add_signed(i64::from(distance)))
     }
@@ -161,7 +161,7 @@ impl StreamReassembly {
     /// Returns the position in the stream, from 0, of the byte with this sequence number; `None` before the first segment, and for bytes
     /// before the stream.
     pub fn stream_offset(&self, seq: u32) -> Option<u64> {
-        self.offset(seq)?.checked_sub(ORIGIN)
+        self.position(seq)?.checked_sub(ORIGIN)
     }
 
     /// Returns whether a segment has nothing new: all its bytes, its SYN or its FIN came before.
@@ -169,14 +169,14 @@ impl StreamReassembly {
         if segment.flags.syn {
             return self.isn == Some(segment.seq);
         }
-        let end = self.offset(segment.seq).map(|offset| offset + u64::from(segment.payload_len));
+        let end = self.position(segment.seq).map(|offset| offset + u64::from(segment.payload_len));
         let is_delivered = end.is_some_and(|end| end > ORIGIN && end <= self.next);
         is_delivered && (segment.payload_len > 0 || segment.flags.fin && self.fin)
     }
 
     /// Returns whether this sequence number lies behind bytes that were not captured; `None` before the first segment.
     pub fn is_beyond_captured(&self, seq: u32) -> Option<bool> {
-        let offset = self.offset(seq)?;
+        let offset = self.position(seq)?;
         // A FIN takes a number of its own.
         let end = self.high + u64::from(self.fin);
         Some(offset > end && offset <= self.next + limits::WINDOW)
@@ -184,7 +184,7 @@ impl StreamReassembly {
 
     /// Returns whether an acknowledgment number has nothing new.
     pub fn is_acknowledged_again(&self, ack: u32) -> bool {
-        self.offset(ack).is_some_and(|offset| offset <= self.acked)
+        self.position(ack).is_some_and(|offset| offset <= self.acked)
     }
 
     #[inline]
@@ -192,7 +192,7 @@ impl StreamReassembly {
         if self.next_seq.is_none() {
             self.start(seq);
         }
-        let offset = self.offset(seq).unwrap_or(ORIGIN);
+        let offset = self.position(seq).unwrap_or(ORIGIN);
         if self.next.abs_diff(offset) <= limits::WINDOW {
             return StreamPlace::At(offset);
         }
@@ -217,7 +217,7 @@ impl StreamReassembly {
         if self.base.is_some() {
             return AckedData::Nothing;
         }
-        let Some(offset) = self.offset(ack) else { return AckedData::Nothing };
+        let Some(offset) = self.position(ack) else { return AckedData::Nothing };
         let handshake = std::mem::take(&mut self.syn_open);
         if offset > self.acked && offset <= self.next + limits::WINDOW {
             self.acked = offset;

@@ -22,12 +22,18 @@ const TURNS: usize = 8;
 const FRAMES: usize = 6;
 /// Most payload in a turn, in bytes.
 const BYTES: usize = 16 << 10;
+
+/// What a memo does with the next frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdleVersion {
+pub enum MemoState {
+    /// Checks whether the connection is idle.
     Unknown,
-    No,
-    /// Idle, with the decoder in this version.
-    In(u64),
+    /// Waits until the connection is idle.
+    Busy,
+    /// Matches it with turns that started with the decoder in this version.
+    Idle(u64),
+    /// Adds it to a turn that started with the decoder in this version.
+    Learning(u64),
 }
 
 #[derive(Debug)]
@@ -62,9 +68,7 @@ pub struct Memo {
     shared: SharedTurns,
     /// Frames of the turn under way that matched so far, or of the turn being learnt.
     pub under_way: TurnFrames,
-    /// The decoder's version at the start of the turn being learnt.
-    learning: Option<u64>,
-    pub idle: IdleVersion,
+    pub state: MemoState,
     /// Repetitions of the first turn that the books have not taken in.
     due: u64,
     /// Acknowledged offset of each direction at its last payload, and at the end of the last turn.
@@ -73,7 +77,7 @@ pub struct Memo {
     /// Lengths and directions of the first frames of turns that were not learnt, latest first.
     seen: [u32; TURNS],
     /// The decoder's state in a version; the inner `None` if it cannot be shared.
-    state: Option<(u64, Option<State>)>,
+    decoder_state: Option<(u64, Option<State>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +96,12 @@ impl Memo {
             turns: Vec::new(),
             shared,
             under_way: TurnFrames::default(),
-            learning: None,
-            idle: IdleVersion::Unknown,
+            state: MemoState::Unknown,
             due: 0,
             acked_before: [0; 2],
             acked: [0; 2],
             seen: [0; TURNS],
-            state: None,
+            decoder_state: None,
         }
     }
 
@@ -108,14 +111,14 @@ impl Memo {
 
     /// Returns whether frames wait for the rest of their turn.
     pub fn is_under_way(&self) -> bool {
-        self.learning.is_none() && !self.under_way.taken.is_empty()
+        !self.is_learning() && !self.under_way.taken.is_empty()
     }
 
     pub fn is_learning(&self) -> bool {
-        self.learning.is_some()
+        matches!(self.state, MemoState::Learning(_))
     }
 
-    /// Looks for a turn that this frame continues or begins. The caller adds a matching frame to those under way.
+    /// Looks for a turn that this frame continues or starts. The caller adds a matching frame to those under way.
     #[inline(always)]
     pub fn find(
         &mut self,
@@ -157,7 +160,7 @@ impl Memo {
         counts: &mut FlowCounts,
         tally: &mut T,
     ) -> TurnMatch {
-        let state = || state_in(&mut self.state, version, || feed(&self.shared));
+        let state = || state_in(&mut self.decoder_state, version, || feed(&self.shared));
         let Some(turn) = self.shared.like(&self.under_way, (side, bare), state) else { return TurnMatch::None };
         self.catch_up(book);
         self.insert(LearnedTurn { turn, version, count: 0 }, counts, tally);
@@ -215,13 +218,13 @@ impl Memo {
         book.repeat_counts(&turn.repeat, due);
     }
 
-    /// Begins to learn the turn that starts with this frame, and returns true, if a first frame of its length and direction was seen
+    /// Starts to learn the turn that starts with this frame, and returns true, if a first frame of its length and direction was seen
     /// lately. Any other turn may never come again.
     pub fn begin_learning(&mut self, version: u64, side: Side, payload_len: usize) -> bool {
         let looks = looks(side, payload_len);
         let is_known = self.seen.contains(&looks);
         if is_known {
-            self.learning = Some(version);
+            self.state = MemoState::Learning(version);
         } else {
             self.seen.rotate_right(1);
             self.seen[0] = looks;
@@ -239,7 +242,7 @@ impl Memo {
     }
 
     pub fn stop_learning(&mut self) {
-        self.learning = None;
+        self.state = MemoState::Unknown;
         self.under_way.clear();
     }
 
@@ -251,12 +254,12 @@ impl Memo {
         counts: &mut FlowCounts,
         tally: &mut T,
     ) {
-        if let Some(version) = self.learning.take()
+        if let MemoState::Learning(version) = std::mem::replace(&mut self.state, MemoState::Idle(after))
             && version == after
             && let Some(turn) = turn(&self.under_way, recording, tally.wants_each())
         {
             let turn = self.shared.share(turn);
-            if let Some(state) = state_in(&mut self.state, version, || feed(&self.shared)) {
+            if let Some(state) = state_in(&mut self.decoder_state, version, || feed(&self.shared)) {
                 self.shared.publish(state, &turn);
             }
             self.insert(LearnedTurn { turn, version, count: 0 }, counts, tally);

@@ -7,6 +7,7 @@
 use super::{ConnectionFlow, FlowStage};
 use overhead_decode::Note;
 use overhead_model::{Protocol, Side};
+use overhead_protocols::facts;
 
 /// State of the pairing on such a connection, as far as known.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,9 +26,9 @@ pub(super) struct PairingCounts {
 }
 
 impl MidStreamPairing {
-    /// Returns the watch for a connection of `protocol`; `None` if answers are paired by more than their order, or servers may speak first.
-    pub fn of(protocol: Protocol) -> Option<Self> {
-        matches!(protocol, Protocol::Resp | Protocol::Memcache | Protocol::Ssdb).then(Self::default)
+    /// Returns the initial state for a connection of `protocol`; `None` if its answers cannot be paired with wrong requests.
+    pub fn for_protocol(protocol: Protocol) -> Option<Self> {
+        facts(protocol).pairs_by_order.then(Self::default)
     }
 }
 

@@ -29,7 +29,7 @@ use overhead_model::{
     Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, StreamPiece, Tally, Trace, Transport,
 };
 use overhead_protocols::SharedContext;
-use probe::KeepaliveProbe;
+use probe::ZeroWindowProbe;
 use recall::MemoMode;
 use sniffing::{DecodingStage, FlowStage, SniffingStage};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub struct ConnectionFlow {
     first_ns: u64,
     counts: FlowCounts,
     /// By side, a byte sent into a zero window whose fate is open. Few connections have any.
-    probes: [Option<Box<KeepaliveProbe>>; 2],
+    probes: [Option<Box<ZeroWindowProbe>>; 2],
     /// The selected or well-known port, if one end has it.
     server_port: Option<u16>,
     /// By [`Side`], whether any of its frames was seen.
@@ -76,7 +76,7 @@ struct StreamIdentity {
 }
 
 impl StreamIdentity {
-    fn of(piece: &StreamPiece<'_>) -> Self {
+    fn new(piece: &StreamPiece<'_>) -> Self {
         let names = [piece.client, piece.server].map(str::to_owned);
         Self { id: piece.id, transport: piece.transport, names }
     }
@@ -122,7 +122,7 @@ impl ConnectionFlow {
             candidates => FlowStage::Sniffing(Box::new(SniffingStage::among(candidates.to_vec(), keys, shared))),
         };
         let midst = match &stage {
-            FlowStage::Decoding(decoding) if mid_stream => MidStreamPairing::of(decoding.protocol),
+            FlowStage::Decoding(decoding) if mid_stream => MidStreamPairing::for_protocol(decoding.protocol),
             _ => None,
         };
         let ends = if from_client { [source, destination] } else { [destination, source] };
@@ -130,7 +130,7 @@ impl ConnectionFlow {
             ends,
             is_client_lesser: ends[0] <= ends[1],
             halves: if segment.stream.is_some() {
-                [StreamReassembly::of_stream(), StreamReassembly::of_stream()]
+                [StreamReassembly::new_stream(), StreamReassembly::new_stream()]
             } else {
                 [StreamReassembly::default(), StreamReassembly::default()]
             },
@@ -147,7 +147,7 @@ impl ConnectionFlow {
             seen: [false; 2],
             memory: MemoMode::new(turns),
             is_settled: false,
-            stream: segment.stream.map(|piece| Box::new(StreamIdentity::of(piece))),
+            stream: segment.stream.map(|piece| Box::new(StreamIdentity::new(piece))),
         };
         if segment.flags.syn && packet::has_multipath_option(segment.options, packet::MP_JOIN) {
             flow.leave_subflow();

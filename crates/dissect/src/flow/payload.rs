@@ -52,7 +52,7 @@ impl ConnectionFlow {
         }
     }
 
-    /// Returns where the payload begins, and gives up holes that will not be filled before it. `None` if it lies outside the stream.
+    /// Returns where the payload starts, and gives up holes that will not be filled before it. `None` if it lies outside the stream.
     fn start_of<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) -> Option<u64> {
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
         let half = &mut self.halves[side as usize];
@@ -79,7 +79,7 @@ impl ConnectionFlow {
         }
     }
 
-    /// Delivers payload that begins at the next byte while nothing is held back: the usual case.
+    /// Delivers payload that starts at the next byte while nothing is held back: the usual case.
     #[inline]
     fn next_bytes<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
         let frame = self.book.arrival(segment.time_ns, segment.headers, len);

@@ -9,7 +9,7 @@ use crate::packet::{Headers, Segment};
 use overhead_model::{Account, Side, Tally};
 
 #[derive(Clone, Copy, Debug)]
-pub struct KeepaliveProbe {
+pub struct ZeroWindowProbe {
     offset: u64,
     /// The byte, if it was captured.
     byte: Option<u8>,
@@ -43,7 +43,7 @@ impl ConnectionFlow {
         if !bare || !self.halves[side as usize].is_probe(offset, payload_len) {
             return false;
         }
-        self.probes[side as usize] = Some(Box::new(KeepaliveProbe {
+        self.probes[side as usize] = Some(Box::new(ZeroWindowProbe {
             offset,
             byte: segment.payload.first().copied(),
             time_ns: segment.time_ns,

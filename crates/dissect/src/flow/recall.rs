@@ -1,7 +1,7 @@
 //! Takes in frames by memory of earlier turns like theirs; see [`memo`](super::memo).
 
 use super::half::{AckedData, StreamReassembly};
-use super::memo::{IdleVersion, LEARN_AFTER, Memo, TurnMatch};
+use super::memo::{LEARN_AFTER, Memo, MemoState, TurnMatch};
 use super::turn::{TurnFrame, TurnFrames};
 use super::turns::SharedTurns;
 use super::{ConnectionFlow, FlowStage};
@@ -24,13 +24,23 @@ impl MemoMode {
         turns.map_or(Self::Off, Self::Later)
     }
 
+    #[inline]
+    fn memo(&self) -> Option<&Memo> {
+        if let Self::On(memo) = self { Some(memo) } else { None }
+    }
+
+    #[inline]
+    fn memo_mut(&mut self) -> Option<&mut Memo> {
+        if let Self::On(memo) = self { Some(memo) } else { None }
+    }
+
     pub fn held(&self) -> usize {
-        if let Self::On(memo) = self { memo.held() } else { 0 }
+        self.memo().map_or(0, Memo::held)
     }
 }
 
 impl ConnectionFlow {
-    /// Takes in a segment that continues or begins a turn like an earlier one, and returns whether it did. Any other segment takes the
+    /// Takes in a segment that continues or starts a turn like an earlier one, and returns whether it did. Any other segment takes the
     /// general path: see [`ConnectionFlow::segment`]. `is_from_lesser`: the sender's address is the lesser of the two.
     #[inline]
     pub fn recall<T: Tally>(
@@ -51,7 +61,7 @@ impl ConnectionFlow {
             && self.matches(side, bare, number, tally)
     }
 
-    /// Starts the memory of a connection if a segment begins a turn shared by others in its state. Returns whether it does.
+    /// Starts the memory of a connection if a segment starts a turn shared by others in its state. Returns whether it does.
     #[inline(never)]
     fn begins_shared(&mut self, side: Side, bare: &PlainSegment<'_>) -> bool {
         let (MemoMode::Later(turns), FlowStage::Decoding(decoding)) = (&self.memory, &self.stage) else { return false };
@@ -69,7 +79,7 @@ impl ConnectionFlow {
 
     /// Prepares for a segment on the general path: waiting frames of a turn go first, and the segment may be part of a turn to learn.
     pub(super) fn divert<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, number: u64, tally: &mut T) {
-        let MemoMode::On(memo) = &mut self.memory else { return };
+        let Some(memo) = self.memory.memo_mut() else { return };
         let is_learning = memo.is_learning();
         if tally.listener().is_some() {
             // Everything the listener hears takes the general path, and nothing of it is learnt.
@@ -78,8 +88,8 @@ impl ConnectionFlow {
             } else {
                 self.fall_back(None, tally);
             }
-            if let MemoMode::On(memo) = &mut self.memory {
-                memo.idle = IdleVersion::Unknown;
+            if let Some(memo) = self.memory.memo_mut() {
+                memo.state = MemoState::Unknown;
             }
             return;
         }
@@ -94,8 +104,8 @@ impl ConnectionFlow {
         match bare {
             Some(bare) if !bare.payload.is_empty() => self.begin_to_learn(side, &bare, number),
             _ => {
-                if let MemoMode::On(memo) = &mut self.memory {
-                    memo.idle = IdleVersion::Unknown;
+                if let Some(memo) = self.memory.memo_mut() {
+                    memo.state = MemoState::Unknown;
                 }
             }
         }
@@ -110,18 +120,18 @@ impl ConnectionFlow {
             && (!bare.payload.is_empty() || other.is_acknowledged_by(bare.ack))
     }
 
-    /// Takes in the segment if it continues or begins a known turn. Returns whether it does.
+    /// Takes in the segment if it continues or starts a known turn. Returns whether it does.
     #[inline]
     fn matches<T: Tally>(&mut self, side: Side, bare: &PlainSegment<'_>, number: u64, tally: &mut T) -> bool {
-        let MemoMode::On(memo) = &mut self.memory else { return false };
-        if memo.idle == IdleVersion::Unknown {
+        let Some(memo) = self.memory.memo_mut() else { return false };
+        if memo.state == MemoState::Unknown {
             let number = match &self.stage {
                 FlowStage::Decoding(decoding) if !self.unproven && self.book.is_idle() => decoding.engine.idle_state(),
                 _ => None,
             };
-            memo.idle = number.map_or(IdleVersion::No, IdleVersion::In);
+            memo.state = number.map_or(MemoState::Busy, MemoState::Idle);
         }
-        let IdleVersion::In(version) = memo.idle else { return false };
+        let MemoState::Idle(version) = memo.state else { return false };
         if bare.payload.is_empty() && !memo.is_under_way() {
             return false;
         }
@@ -129,7 +139,7 @@ impl ConnectionFlow {
         if found == TurnMatch::None {
             found = self.find_shared(side, bare, version, tally);
         }
-        let MemoMode::On(memo) = &mut self.memory else { return false };
+        let Some(memo) = self.memory.memo_mut() else { return false };
         if found == TurnMatch::None {
             return false;
         }
@@ -152,7 +162,7 @@ impl ConnectionFlow {
 
     #[inline(never)]
     fn find_shared<T: Tally>(&mut self, side: Side, bare: &PlainSegment<'_>, version: u64, tally: &mut T) -> TurnMatch {
-        let (MemoMode::On(memo), FlowStage::Decoding(decoding)) = (&mut self.memory, &self.stage) else {
+        let (Some(memo), FlowStage::Decoding(decoding)) = (self.memory.memo_mut(), &self.stage) else {
             return TurnMatch::None;
         };
         let feed = |turns: &SharedTurns| turns.state(|state| decoding.engine.feed_state(state));
@@ -160,17 +170,17 @@ impl ConnectionFlow {
     }
 
     /// Sends the frames of a turn under way down the general path, because the turn continues differently. Returns whether to learn it,
-    /// which is possible if it continues with payload of this side and length: a cache miss, for example, begins like a hit.
+    /// which is possible if it continues with payload of this side and length: a cache miss, for example, starts like a hit.
     pub(super) fn fall_back<T: Tally>(&mut self, goes_on: Option<(Side, usize)>, tally: &mut T) -> bool {
-        let MemoMode::On(memo) = &mut self.memory else { return false };
+        let Some(memo) = self.memory.memo_mut() else { return false };
         memo.catch_up(&mut self.book);
         if !memo.is_under_way() {
             return false;
         }
-        let idle = std::mem::replace(&mut memo.idle, IdleVersion::Unknown);
+        let state = std::mem::replace(&mut memo.state, MemoState::Unknown);
         let under_way = std::mem::take(&mut memo.under_way);
-        let is_learning = match (idle, goes_on) {
-            (IdleVersion::In(version), Some((side, len))) => memo.begin_learning(version, side, len),
+        let is_learning = match (state, goes_on) {
+            (MemoState::Idle(version), Some((side, len))) => memo.begin_learning(version, side, len),
             _ => false,
         };
         if is_learning {
@@ -179,7 +189,7 @@ impl ConnectionFlow {
         for frame in &under_way.taken {
             let here = self.book.at(frame.number, 1);
             let payload = under_way.payload(frame);
-            if is_learning && let MemoMode::On(memo) = &mut self.memory {
+            if is_learning && let Some(memo) = self.memory.memo_mut() {
                 memo.learn(TurnFrame { acked: None, ..*frame }, payload);
             }
             self.counts.count_frame(frame.headers, payload.len());
@@ -200,11 +210,11 @@ impl ConnectionFlow {
         is_learning
     }
 
-    /// Begins to learn a turn with the next segment on the general path, if it is likely to come again.
+    /// Starts to learn a turn with the next segment on the general path, if it is likely to come again.
     fn begin_to_learn(&mut self, side: Side, bare: &PlainSegment<'_>, number: u64) {
-        let MemoMode::On(memo) = &mut self.memory else { return };
+        let Some(memo) = self.memory.memo_mut() else { return };
         // Unknown if something was under way.
-        if let IdleVersion::In(version) = std::mem::replace(&mut memo.idle, IdleVersion::Unknown)
+        if let MemoState::Idle(version) = std::mem::replace(&mut memo.state, MemoState::Unknown)
             && memo.begin_learning(version, side, bare.payload.len())
         {
             self.book.record();
@@ -216,15 +226,14 @@ impl ConnectionFlow {
 
     /// Adds the next segment on the general path to the turn being learnt, or stops learning if the segment does not fit.
     fn learn_on(&mut self, side: Side, bare: Option<&PlainSegment<'_>>, number: u64) {
-        let MemoMode::On(memo) = &mut self.memory else { return };
-        memo.idle = IdleVersion::Unknown;
+        let Some(memo) = self.memory.memo_mut() else { return };
         if !bare.is_some_and(|bare| memo.learn(taken(side, bare, number, None), bare.payload)) {
             self.stop_learning();
         }
     }
 
     fn stop_learning(&mut self) {
-        if let MemoMode::On(memo) = &mut self.memory {
+        if let Some(memo) = self.memory.memo_mut() {
             memo.stop_learning();
         }
         self.book.recorded();
@@ -239,12 +248,10 @@ impl ConnectionFlow {
                 if let FlowStage::Decoding(decoding) = &self.stage
                     && self.book.is_idle()
                     && let Some(version) = decoding.engine.idle_state()
+                    && let Some(recording) = self.book.recorded()
                 {
-                    if let Some(recording) = self.book.recorded() {
-                        let feed = |turns: &SharedTurns| turns.state(|state| decoding.engine.feed_state(state));
-                        memo.keep((version, feed), &recording, &mut self.counts, tally);
-                    }
-                    memo.idle = IdleVersion::In(version);
+                    let feed = |turns: &SharedTurns| turns.state(|state| decoding.engine.feed_state(state));
+                    memo.keep((version, feed), &recording, &mut self.counts, tally);
                 }
             }
             MemoMode::Later(_) if tally.listens_at_times() && tally.listener().is_some() => {}
@@ -257,11 +264,11 @@ impl ConnectionFlow {
     }
 
     pub fn hits(&self) -> u64 {
-        self.counts.recalled + if let MemoMode::On(memo) = &self.memory { memo.hits() } else { 0 }
+        self.counts.recalled + self.memory.memo().map_or(0, Memo::hits)
     }
 
     pub(super) fn forget<T: Tally>(&mut self, tally: &mut T) {
-        if let MemoMode::On(memo) = &self.memory {
+        if let Some(memo) = self.memory.memo() {
             let turns = memo.shared();
             self.stop_learning();
             self.tell(tally);
@@ -277,7 +284,7 @@ impl ConnectionFlow {
 
     /// Reports repeated turns to the tally.
     pub fn tell<T: Tally>(&mut self, tally: &mut T) {
-        if let MemoMode::On(memo) = &mut self.memory {
+        if let Some(memo) = self.memory.memo_mut() {
             memo.tell(&mut self.counts, tally);
         }
     }

@@ -175,7 +175,7 @@ impl ConnectionFlow {
         self.mid_stream && self.decided_by == DecidedBy::Port
     }
 
-    /// Returns whether the server by port begins with a request, and the other side with a response.
+    /// Returns whether the server by port starts with a request, and the other side with a response.
     fn is_reversed(&self, protocol: Protocol, starts: &[Vec<u8>; 2]) -> bool {
         self.is_by_port_alone()
             && Side::BOTH.into_iter().all(|side| speaks(protocol, &starts[side as usize], side.other()))
@@ -257,7 +257,7 @@ impl ConnectionFlow {
         }
     }
 
-    /// Begins to decode, with the waiting pieces first.
+    /// Starts to decode, with the waiting pieces first.
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
         let stage = std::mem::replace(&mut self.stage, FlowStage::Other);
         let FlowStage::Sniffing(sniffing) = stage else { return };
@@ -285,7 +285,7 @@ impl ConnectionFlow {
             }
         }
         if self.mid_stream {
-            self.midst = MidStreamPairing::of(protocol);
+            self.midst = MidStreamPairing::for_protocol(protocol);
         }
     }
 }
@@ -390,7 +390,7 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
     }
 }
 
-/// Returns the protocol of a connection joined midway, by how turns begin: the one that most of them fit, on both sides. If the turns of
+/// Returns the protocol of a connection joined midway, by how turns start: the one that most of them fit, on both sides. If the turns of
 /// a first few do not tell, the protocol whose own port this is outranks others. `Foreign` if neither tells.
 fn told_by_turns(
     candidates: &[Protocol],

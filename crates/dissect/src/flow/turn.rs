@@ -87,7 +87,7 @@ struct ComparedFrame<'a> {
 
 impl<'a> ComparedFrame<'a> {
     #[inline]
-    fn of(side: Side, bare: &PlainSegment<'a>) -> Self {
+    fn new(side: Side, bare: &PlainSegment<'a>) -> Self {
         Self { side, headers: bare.headers, payload: bare.payload }
     }
 }
@@ -181,7 +181,7 @@ impl Turn {
     /// Returns whether a segment from `side` matches the next frame, given that those in `before` match.
     #[inline(always)]
     pub fn goes_on(&self, before: &TurnFrames, side: Side, bare: &PlainSegment<'_>) -> bool {
-        self.steps.get(before.taken.len()).is_some_and(|step| step.fits(ComparedFrame::of(side, bare), before))
+        self.steps.get(before.taken.len()).is_some_and(|step| step.fits(ComparedFrame::new(side, bare), before))
     }
 
     /// Returns whether these frames, followed by a segment from `side`, match its first ones.

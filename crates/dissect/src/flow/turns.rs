@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most shared turns: with eight each, enough for 250 connections that have none in common.
 const MOST: usize = 2048;
-/// Most turns that begin alike, in any state.
+/// Most turns that start alike, in any state.
 const ALIKE: usize = 16;
-/// Most different beginnings.
+/// Most different starts.
 const COMMON: usize = 512;
 
 /// The turns that connections share.
@@ -35,7 +35,7 @@ struct TurnStore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State(u64);
 
-/// Returns the direction and payload length at the beginning of a turn, as one number.
+/// Returns the direction and payload length at the start of a turn, as one number.
 #[inline]
 pub fn looks(side: Side, payload_len: usize) -> u32 {
     (payload_len as u32) << 1 | side as u32
@@ -70,7 +70,7 @@ impl SharedTurns {
         feed(&mut hasher).then(|| State(hasher.finish()))
     }
 
-    /// Offers a turn that begins and ends in this state to all connections in it.
+    /// Offers a turn that starts and ends in this state to all connections in it.
     pub fn publish(&self, state: State, turn: &Arc<Turn>) {
         let mut store = self.store();
         let by_start = &mut store.by_start;
@@ -81,7 +81,7 @@ impl SharedTurns {
         }
     }
 
-    /// Returns a turn learnt in the same state that begins with these frames and this one. Calls `state` only if such a turn exists in any
+    /// Returns a turn learnt in the same state that starts with these frames and this one. Calls `state` only if such a turn exists in any
     /// state.
     pub fn like(
         &self,

@@ -162,7 +162,7 @@ impl LedgerDirection {
         self.posted += len;
         (self.end, self.begun, self.limit) = (self.posted, self.posted, self.posted);
         if let Some(last) = &mut self.run
-            && let Some(before) = ClosedOperations::of(last.op).filter(|before| before.row == row)
+            && let Some(before) = ClosedOperations::from_id(last.op).filter(|before| before.row == row)
         {
             // As owners, they are interchangeable.
             let closed = ClosedOperations { row, count: (before.count + count).min(ClosedOperations::MOST) };
@@ -181,7 +181,7 @@ impl LedgerDirection {
         }
     }
 
-    /// Begins a run that counts as `count` operations.
+    /// Starts a run that counts as `count` operations.
     #[inline]
     fn push_run(&mut self, run: OwnerRun, count: u32) {
         if let Some(last) = self.run.replace(run) {
@@ -190,7 +190,7 @@ impl LedgerDirection {
         self.remembered += count;
     }
 
-    /// Assigns the following bytes to `op`. Returns whether that begins a run.
+    /// Assigns the following bytes to `op`. Returns whether that starts a run.
     #[inline]
     pub fn begin_run(&mut self, op: OpId) -> bool {
         let is_new = self.run.is_none_or(|last| last.op != op);
@@ -277,7 +277,7 @@ impl LedgerDirection {
         }
         let oldest = self.runs.front()?.op;
         let end = self.runs.get(1).or(self.run.as_ref())?.start;
-        let count = ClosedOperations::of(oldest).map_or(1, |closed| closed.count);
+        let count = ClosedOperations::from_id(oldest).map_or(1, |closed| closed.count);
         let others = (self.remembered - count) as usize;
         let is_spent = end <= self.acked && others >= limits::OWNERS_AFTER_ACK;
         if (is_spent || others >= limits::OWNERS) && end <= self.begun {

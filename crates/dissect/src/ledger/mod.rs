@@ -241,7 +241,7 @@ impl ConnectionLedger {
             }
             Some(State::Closed(row)) => {
                 self.spoil();
-                tally.late(row, side, &SideTotals { frames: 1, amounts: Amounts::of(account, bytes) });
+                tally.late(row, side, &SideTotals { frames: 1, amounts: Amounts::new(account, bytes) });
             }
             Some(State::Gone) | None => {
                 self.spoil();
@@ -306,7 +306,7 @@ impl ConnectionLedger {
         op
     }
 
-    /// Opens an operation that began before the latest one, which stays the latest. Without a latest one, the new one becomes it.
+    /// Opens an operation that started before the latest one, which stays the latest. Without a latest one, the new one becomes it.
     fn open_earlier<T: Tally>(&mut self, tally: &mut T) -> OpId {
         if self.latest.is_none() {
             return self.open(tally);

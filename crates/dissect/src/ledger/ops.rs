@@ -106,12 +106,12 @@ impl ClosedOperations {
 
     /// Returns the id with its row's new number if it stands for closed operations; otherwise the id itself.
     pub fn renumbered(op: OpId, number: &impl Fn(RowId) -> RowId) -> OpId {
-        Self::of(op).map_or(op, |closed| Self { row: number(closed.row), ..closed }.op())
+        Self::from_id(op).map_or(op, |closed| Self { row: number(closed.row), ..closed }.op())
     }
 
     /// Returns the closed operations that the id stands for, if any.
     #[inline]
-    pub fn of(op: OpId) -> Option<Self> {
+    pub fn from_id(op: OpId) -> Option<Self> {
         let row = RowId(op.0 & ((1 << Self::ROW_BITS) - 1));
         (op.0 >= Self::TAG).then_some(Self { row, count: (op.0 >> Self::ROW_BITS) as u32 & Self::MOST })
     }
@@ -192,7 +192,7 @@ impl OperationTable {
         let slot = self.slots.get(slot_of(op)).filter(|slot| slot.serial == op.0 >> SLOT_BITS);
         match slot {
             Some(slot) => slot.state,
-            None => ClosedOperations::of(op).map_or(State::Gone, |closed| State::Closed(closed.row)),
+            None => ClosedOperations::from_id(op).map_or(State::Gone, |closed| State::Closed(closed.row)),
         }
     }
 

@@ -104,7 +104,7 @@ impl ConnectionLedger {
         self.ops.outstanding() == 0 && self.directions.iter().all(LedgerDirection::is_idle)
     }
 
-    /// Starts recording the turn that begins.
+    /// Starts recording the turn that starts.
     pub fn record(&mut self) {
         let begun = self.directions.each_ref().map(|direction| direction.posted);
         let (counted, latest) = (self.operations, [self.latest; 2]);

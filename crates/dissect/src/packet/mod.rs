@@ -179,13 +179,13 @@ pub struct Datagram {
 /// Reads the headers of a frame.
 #[inline]
 pub fn parse<'a>(frame: &Frame<'a>) -> Packet<'a> {
-    PlainFrame::of(frame).map_or_else(|| parse_any(frame), |plain| Packet::Tcp(plain.segment()))
+    PlainFrame::read(frame).map_or_else(|| parse_any(frame), |plain| Packet::Tcp(plain.segment()))
 }
 
-/// Reads the headers of any frame; [`PlainFrame::of`] is faster for most.
+/// Reads the headers of any frame; [`PlainFrame::read`] is faster for most.
 pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
     match link::header(frame.link, frame.bytes) {
-        Some((at, layer)) => HeaderWalk::of_frame(frame, at).run(layer),
+        Some((at, layer)) => HeaderWalk::from_frame(frame, at).run(layer),
         None if frame.link.name().is_some() => walk::without_link_header(frame),
         None => Packet::Other,
     }
@@ -194,12 +194,12 @@ pub(crate) fn parse_any<'a>(frame: &Frame<'a>) -> Packet<'a> {
 /// Returns the headers of a frame; `None` if its link-layer header is incomplete or unknown.
 pub fn headers(frame: &Frame<'_>) -> Option<HeaderTrail> {
     let (at, layer) = link::header(frame.link, frame.bytes)?;
-    Some(HeaderWalk::of_frame(frame, at).trail(layer))
+    Some(HeaderWalk::from_frame(frame, at).trail(layer))
 }
 
 /// Reads the headers within a reassembled packet.
 pub fn parse_datagram(datagram: &Datagram) -> Packet<'_> {
-    HeaderWalk::of_datagram(datagram).run(HeaderLayer::Protocol(datagram.protocol))
+    HeaderWalk::from_datagram(datagram).run(HeaderLayer::Protocol(datagram.protocol))
 }
 
 /// Multipath TCP option subtypes (RFC 8684 section 3): one that adds a subflow to a connection, in a SYN, and one that

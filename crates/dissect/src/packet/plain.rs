@@ -35,7 +35,7 @@ pub struct PlainFrame<'a> {
 impl<'a> PlainFrame<'a> {
     /// Returns the plain frame; `None` for any other frame.
     #[inline]
-    pub fn of(frame: &Frame<'a>) -> Option<Self> {
+    pub fn read(frame: &Frame<'a>) -> Option<Self> {
         let (headers, behind): (&[u8; ETHERNET + IP + TCP], _) = frame.bytes.split_first_chunk()?;
         let header: &PlainHeader = headers.last_chunk()?;
         // Ethernet's type, and the version and length of the IP header.
@@ -160,13 +160,13 @@ mod tests {
 
     fn by_walk<'a>(frame: &Frame<'a>) -> Option<Segment<'a>> {
         let (at, layer) = link::header(frame.link, frame.bytes)?;
-        if let Packet::Tcp(segment) = HeaderWalk::of_frame(frame, at).run(layer) { Some(segment) } else { None }
+        if let Packet::Tcp(segment) = HeaderWalk::from_frame(frame, at).run(layer) { Some(segment) } else { None }
     }
 
     #[test]
     fn the_usual_frame_is_read() {
         let frame = Frame { time_ns: 1, link: LinkType::ETHERNET, original_len: 72, interface: 0, bytes: &FRAME };
-        let found = PlainFrame::of(&frame).unwrap().segment();
+        let found = PlainFrame::read(&frame).unwrap().segment();
         assert_eq!((found.headers, found.payload), (Headers { link: 16, ip: 20, tcp: 32 }, &b"PING"[..]));
     }
 
@@ -185,7 +185,7 @@ mod tests {
             let bytes = &bytes[..len];
             let frame =
                 Frame { time_ns: 1, link: LinkType::ETHERNET, original_len: len as u32 + more, interface: 0, bytes };
-            if let Some(found) = PlainFrame::of(&frame).map(|plain| plain.segment()) {
+            if let Some(found) = PlainFrame::read(&frame).map(|plain| plain.segment()) {
                 prop_assert_eq!(format!("{:?}", Some(found)), format!("{:?}", by_walk(&frame)));
             }
         }

@@ -33,7 +33,7 @@ pub fn carried(walk: &mut HeaderWalk<'_>, protocol: u8) -> Result<HeaderLayer, W
     }
 }
 
-fn of_ether_type(ether_type: u16) -> HeaderLayer {
+fn ether_type_layer(ether_type: u16) -> HeaderLayer {
     if ether_type == BRIDGED { HeaderLayer::Ethernet } else { HeaderLayer::EtherType(ether_type) }
 }
 
@@ -53,7 +53,7 @@ fn gre(walk: &mut HeaderWalk<'_>) -> Result<HeaderLayer, WalkStop> {
             Ok(HeaderLayer::Ethernet)
         }
         ERSPAN_III => erspan_iii(walk),
-        ether_type => Ok(of_ether_type(ether_type)),
+        ether_type => Ok(ether_type_layer(ether_type)),
     }
 }
 
@@ -113,5 +113,5 @@ fn geneve(walk: &mut HeaderWalk<'_>) -> Result<HeaderLayer, WalkStop> {
         return Err(WalkStop::Other);
     }
     walk.at += 8 + usize::from(version & 0x3f) * 4;
-    Ok(of_ether_type(u16::from_be_bytes([high, low])))
+    Ok(ether_type_layer(u16::from_be_bytes([high, low])))
 }

@@ -97,7 +97,7 @@ pub fn without_link_header<'a>(frame: &Frame<'a>) -> Packet<'a> {
 }
 
 impl<'a> HeaderWalk<'a> {
-    pub fn of_frame(frame: &Frame<'a>, at: usize) -> Self {
+    pub fn from_frame(frame: &Frame<'a>, at: usize) -> Self {
         Self {
             bytes: frame.bytes,
             at,
@@ -116,7 +116,7 @@ impl<'a> HeaderWalk<'a> {
         }
     }
 
-    pub fn of_datagram(datagram: &'a Datagram) -> Self {
+    pub fn from_datagram(datagram: &'a Datagram) -> Self {
         let key = datagram.key;
         Self {
             bytes: &datagram.bytes,

@@ -24,7 +24,7 @@ const RETRY: ClientRandom = [
     0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Returns whether a new connection begins with a record that carries a `ClientHello`. This takes nine bytes: the beginning of a
+/// Returns whether a new connection starts with a record that carries a `ClientHello`. This takes nine bytes: the start of a
 /// MongoDB message can look the same up to the length of the handshake message, which is 0 there.
 pub(crate) fn client_hello(bytes: &[u8]) -> MessageBoundary {
     match bytes {

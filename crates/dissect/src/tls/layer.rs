@@ -168,7 +168,7 @@ impl TlsLayer {
         out: &mut Out<'_, R>,
     ) {
         for (side, event) in events {
-            out.of_side(side, |out| match event {
+            out.on_side(side, |out| match event {
                 CallEvent::Record(RecordFacts::Data(layout)) => self.begin_data(side, layout, out),
                 CallEvent::Record(RecordFacts::Own { layout, is_session, is_overtaken }) => {
                     let order = if is_overtaken { OpenOrder::Earlier } else { OpenOrder::Latest };
@@ -271,7 +271,7 @@ impl TlsLayer {
         out: &mut Out<'_, R>,
     ) {
         let weave = &mut self.weaves[side as usize];
-        weave.push(layout, Some(OwnContent::of_tls(own)));
+        weave.push(layout, Some(OwnContent::tls(own)));
         weave.play(out);
     }
 

@@ -41,7 +41,7 @@ pub(crate) struct LayeredDecoder<D> {
     secured: Option<Box<SecuredStreams>>,
     /// Calls of a TLS library; absent if none are expected.
     calls: Option<Box<LibraryCalls>>,
-    /// Nothing was decoded yet, so the client may begin with TLS.
+    /// Nothing was decoded yet, so the client may start with TLS.
     is_fresh: bool,
     is_proxied: bool,
 }
@@ -57,7 +57,7 @@ impl<D: Decoder> LayeredDecoder<D> {
         Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream, is_proxied: false }
     }
 
-    /// Returns the end of the last record that may begin an operation and still waits for a TLS library's call, as [`Self::hear`] counts.
+    /// Returns the end of the last record that may start an operation and still waits for a TLS library's call, as [`Self::hear`] counts.
     pub(crate) fn awaited(&self) -> Option<(Side, u64)> {
         self.calls.as_ref()?.awaited()
     }
@@ -109,7 +109,7 @@ impl<D: Decoder> LayeredDecoder<D> {
     /// Takes in a proxy header as an unanswered operation; `None` if there is none.
     #[cold]
     fn proxy<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> Option<Step> {
-        let len = match proxy::ProxyHeader::of(input.bytes) {
+        let len = match proxy::ProxyHeader::detect(input.bytes) {
             proxy::ProxyHeader::Begun if input.opaque == 0 => return Some(Step::More),
             proxy::ProxyHeader::Begun | proxy::ProxyHeader::None => return None,
             proxy::ProxyHeader::Len(len) => len as u64,

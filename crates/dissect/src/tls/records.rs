@@ -71,7 +71,7 @@ fn is_header([kind, major, _, high, low]: [u8; 5]) -> bool {
     (CHANGE_CIPHER_SPEC..=HEARTBEAT).contains(&kind) && major == 3 && u16::from_be_bytes([high, low]) <= MAX_FRAGMENT
 }
 
-/// Returns whether a record begins here, judging by its header.
+/// Returns whether a record starts here, judging by its header.
 pub(super) fn boundary(bytes: &[u8]) -> MessageBoundary {
     match bytes.first_chunk::<5>() {
         Some(&header @ [_, _, 0..=4, ..]) if is_header(header) && !header.ends_with(&[0, 0]) => MessageBoundary::Yes,

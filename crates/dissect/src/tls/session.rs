@@ -217,7 +217,7 @@ impl TlsSession {
         }
     }
 
-    /// Begins a session. Asking for its secrets now signals that they are wanted.
+    /// Starts a session. Asking for its secrets now signals that they are wanted.
     fn begin(&mut self, random: ClientRandom) {
         self.client_random = Some(random);
         if let Some(keys) = &self.keys {

@@ -28,7 +28,7 @@ pub(super) struct OwnContent {
 
 impl OwnContent {
     /// Returns a handshake message or an alert, with its name.
-    pub fn of_tls((op, field): (OpId, &'static str)) -> Self {
+    pub fn tls((op, field): (OpId, &'static str)) -> Self {
         Self { op, account: Account::Tls, field }
     }
 
@@ -141,7 +141,7 @@ impl PostingWeave {
         player.owners(content, &mut self.owners);
         let (before, after) = surroundings(layout);
         let around = before.iter().chain(&after).map(|(_, len)| len).sum();
-        let shares = self.shares.of(around, self.owners.iter().map(|&(_, weight)| weight));
+        let shares = self.shares.divide(around, self.owners.iter().map(|&(_, weight)| weight));
         for (field, len) in before {
             post_shares(&self.owners, shares, (Account::Tls, field, len), out);
         }

@@ -174,7 +174,7 @@ fn integer(amount: u64) -> Option<i64> {
 }
 
 /// Returns the columns of both directions for the items of a batch.
-fn of_sides<B: 'static, I: 'static>(
+fn side_fields<B: 'static, I: 'static>(
     items: fn(&B) -> &[I],
     sides: fn(&I) -> &[SideTotals; 2],
     index: fn(&B) -> Option<&[u32]>,

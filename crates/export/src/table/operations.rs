@@ -1,8 +1,7 @@
 //! The table `operations`: one row per operation, in batches of rows that share their common values.
 
 use super::statements::StatementKey;
-use super::{ExportField, WINDOW, integer, of_sides, text};
-use crate::encode::DatasetFormat;
+use super::{ExportField, WINDOW, integer, side_fields, text};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use overhead_model::{Outcome, SideTotals, enum_with};
@@ -82,7 +81,7 @@ pub struct ConnectionPeers {
 }
 
 impl ConnectionPeers {
-    /// Uses the addresses if there are no names.
+    /// Uses addresses in place of missing names.
     pub fn new((number, window): (u64, Option<u64>), ends: [SocketAddr; 2], names: Option<&[String; 2]>) -> Self {
         Self { number, window, names: names.cloned().unwrap_or_else(|| ends.map(|end| end.to_string())) }
     }
@@ -105,8 +104,8 @@ pub struct OperationBatch {
 }
 
 impl OperationBatch {
-    pub fn is_full(&self, form: DatasetFormat) -> bool {
-        let rows = if form == DatasetFormat::Parquet { ROWS } else { LINES };
+    pub fn is_full(&self, is_text: bool) -> bool {
+        let rows = if is_text { LINES } else { ROWS };
         self.shape_of.len() >= rows || self.shapes.len() >= SHAPES
     }
 
@@ -193,7 +192,7 @@ impl OperationBatch {
 const START: &str = "capture time of the frame with the request's first byte, Unix time; or, if none was seen, of the frame with the response's last byte; else of the connection's first frame";
 const LATENCY: &str =
     "from the frame with the request's first byte to the frame with the response's last; absent unless both were seen";
-const OUTCOME: &str = "ok, error, no_reply, unanswered; unsolicited: a message that the server sent unasked; late: frames that came after their operations had closed, added up by connection and statement; cut: open when its window ended. Unsolicited and late are no operations, and cut ones are not whole";
+const OUTCOME: &str = "ok, error, no_reply, unanswered; unsolicited: a message that the server sent unasked; late: frames that came after their operations had closed, added up by connection and statement; cut: open when its window ended. Unsolicited and late rows are not operations, and cut ones are incomplete";
 
 type OperationField = ExportField<OperationBatch>;
 
@@ -238,6 +237,6 @@ pub fn fields() -> Vec<OperationField> {
         })
         .indexed_by(by_shape),
     ];
-    fields.extend(of_sides(|batch: &OperationBatch| &batch.shapes, |shape| &shape.sides, by_shape));
+    fields.extend(side_fields(|batch: &OperationBatch| &batch.shapes, |shape| &shape.sides, by_shape));
     fields
 }

@@ -1,6 +1,6 @@
 //! The table `runs`: one row per run, which shows whether the other tables are complete.
 
-use super::{ExportField, columns, of_sides};
+use super::{ExportField, columns, side_fields};
 use overhead_dissect::Totals;
 use overhead_model::record::{Input, Selected};
 use overhead_model::{Measured, SideTotals};
@@ -37,7 +37,7 @@ pub struct SampleRow {
 }
 
 impl RunRow {
-    /// Returns the bytes that are in no row or in several. Not 0 only because of a bug.
+    /// Returns the bytes that are in no row or in several. A value other than 0 is a bug.
     pub fn difference(&self) -> i64 {
         let posted: u64 = self.sides.iter().map(|side| side.amounts.total()).sum();
         self.totals.wire_bytes.wrapping_sub(posted + self.totals.other).cast_signed()
@@ -45,7 +45,7 @@ impl RunRow {
 }
 
 const SAMPLE_WINDOW: &str = "of a capture in windows (--sample): their length; the last may be shorter; absent without sampling, as the four that follow";
-const SAMPLE_SPAN: &str = "all of the time: sums over windows times (sample_span_ns / sample_covered_ns), divided first, are what to expect of it";
+const SAMPLE_SPAN: &str = "whole time; to estimate totals for it, multiply sums over windows by sample_span_ns / sample_covered_ns, divided first";
 
 type RunField = ExportField<Vec<RunRow>>;
 
@@ -60,7 +60,7 @@ pub fn fields() -> Vec<RunField> {
         flag "balanced", "every byte is in one row, or in other_bytes: difference is 0" => run.difference() == 0;
         signed "difference" ["bytes"], "wire_bytes less both sides and other_bytes" => RunRow::difference(run);
     });
-    fields.extend(of_sides(|list: &Vec<RunRow>| list, |run| &run.sides, |_| None));
+    fields.extend(side_fields(|list: &Vec<RunRow>| list, |run| &run.sides, |_| None));
     fields
 }
 
@@ -91,7 +91,7 @@ fn source_fields() -> Vec<RunField> {
 fn total_fields() -> Vec<RunField> {
     columns! { RunField |run|
         number "connections" ["1"], "selected connections" => run.totals.tcp.connections;
-        number "tcp_payload_bytes" ["bytes"], "TCP payload of these, repeats included" => run.totals.tcp.payload_bytes;
+        number "tcp_payload_bytes" ["bytes"], "TCP payload of selected connections, repeats included" => run.totals.tcp.payload_bytes;
         number "retransmitted_bytes" ["bytes"],
             "of that, payload that was not new" => run.totals.tcp.retransmitted_bytes;
         number "gap_bytes" ["bytes"], "bytes that are in no captured frame; in no row" => run.totals.tcp.gap_bytes;

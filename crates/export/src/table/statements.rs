@@ -1,7 +1,7 @@
 //! The table `statements`, and the list of statements that operations refer to.
 
 use super::operations::{OperationBatch, OperationShape, RowEnding};
-use super::{ExportField, columns, of_sides};
+use super::{ExportField, columns, side_fields};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
@@ -29,7 +29,7 @@ pub struct StatementKey {
 }
 
 impl StatementKey {
-    fn of(key: RowKey<'_>) -> Self {
+    fn new(key: RowKey<'_>) -> Self {
         let mut hash = Sha256::new();
         for part in [key.protocol.name(), key.class.name(), key.name, key.via, key.statement] {
             hash.update(part.as_bytes());
@@ -91,7 +91,7 @@ impl StatementList {
         }
         let place = self.list.len() as u32;
         self.list.push(StatementSums {
-            key: Arc::new(StatementKey::of(key)),
+            key: Arc::new(StatementKey::new(key)),
             counts: [0; 7],
             sides: Default::default(),
         });
@@ -139,15 +139,15 @@ pub fn fields() -> Vec<StatementField> {
         number "operations" ["1"],
             "operations; of class unmatched, stretches" =>
             sums.count(&[RowEnding::Ok, RowEnding::Error, RowEnding::NoReply, RowEnding::Unanswered, RowEnding::Cut]);
-        number "errors" ["1"], "of these, answered by an error" => sums.count(&[RowEnding::Error]);
+        number "errors" ["1"], "operations answered by an error" => sums.count(&[RowEnding::Error]);
         number "unanswered" ["1"],
-            "of these, an answer was due and is not in the capture, or not all of it" =>
+            "operations whose answer is due, but missing or incomplete in the capture" =>
             sums.count(&[RowEnding::Unanswered, RowEnding::Cut]);
         number "no_reply" ["1"], "of the operations, no answer was due" => sums.count(&[RowEnding::NoReply]);
         number "cut" ["1"],
             "of the unanswered, operations open when their window ended (--sample)" => sums.count(&[RowEnding::Cut]);
         number "unsolicited" ["1"], "messages that the server sent unasked" => sums.count(&[RowEnding::Unsolicited]);
     };
-    fields.extend(of_sides(|list: &Vec<StatementSums>| list, |sums| &sums.sides, |_| None));
+    fields.extend(side_fields(|list: &Vec<StatementSums>| list, |sums| &sums.sides, |_| None));
     fields
 }

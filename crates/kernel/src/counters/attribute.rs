@@ -1,7 +1,8 @@
 //! Makes the record of a window from the processes that own the captured connections.
 
 use super::{KernelCounters, text};
-use crate::convert::{CountedProcesses, RecordContext, SOCKET, SOFTIRQ};
+use crate::bpf::{SOCKET, SOFTIRQ};
+use crate::convert::{CountedProcesses, RecordContext};
 use crate::error::{Error, ports_in_words};
 use crate::options::{ProcessRole, ProcessSelection};
 use crate::ownership::{CapturedConnection, Ownership};
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 
 /// Unreported relative difference between captured and socket bytes, which may be in flight at a window's ends.
 const TOLERANCE: f64 = 0.01;
-/// Difference from which figures per operation are withheld.
+/// Difference from which work per operation is withheld.
 const WITHHELD_ABOVE: f64 = 0.1;
 /// Processes named in one sentence.
 const MAX_NAMED: usize = 3;
@@ -37,7 +38,7 @@ impl KernelCounters {
     pub fn attribute(&mut self, captured: &[CapturedConnection]) -> Result<record::Counters, Error> {
         let table = snapshot::connections(&self.programs);
         let most = self.programs.connections.max_entries();
-        let ownership = Ownership::of(captured, &table, self.options.network_namespace, most);
+        let ownership = Ownership::new(captured, &table, self.options.network_namespace, most);
         let mut window = self.ended_window()?;
         let protocols = ownership.protocols();
         window.several = protocols.len() > 1;
@@ -57,8 +58,8 @@ impl KernelCounters {
                 .iter()
                 .map(|protocol| ProtocolCounters {
                     protocol: protocol.name().to_owned(),
-                    server: window.protocol_role(ProcessRole::Server, *protocol, captured, &ownership),
-                    client: window.protocol_role(ProcessRole::Client, *protocol, captured, &ownership),
+                    server: window.protocol_role(ProcessRole::Server, *protocol, captured, &ownership).into(),
+                    client: window.protocol_role(ProcessRole::Client, *protocol, captured, &ownership).into(),
                 })
                 .collect();
         }
@@ -95,11 +96,11 @@ impl KernelCounters {
 }
 
 impl MeasuredWindow<'_> {
-    fn record(&mut self, role: impl Fn(&mut Self, ProcessRole) -> Measured<record::Role>) -> record::Counters {
+    fn record(&mut self, role: impl Fn(&mut Self, ProcessRole) -> Result<record::Role, String>) -> record::Counters {
         record::Counters {
             window_ns: self.last.at.ns_since(&self.start.at),
-            server: role(self, ProcessRole::Server),
-            client: role(self, ProcessRole::Client),
+            server: role(self, ProcessRole::Server).into(),
+            client: role(self, ProcessRole::Client).into(),
             softirq: self.context.measured(&SOFTIRQ, self.last.softirq.since(&self.start.softirq)),
             protocols: Vec::new(),
             by_operation: Measured::unavailable("not asked for (--sample-kernel)"),
@@ -107,11 +108,8 @@ impl MeasuredWindow<'_> {
     }
 
     /// Returns all counts of a role.
-    fn whole_role(&mut self, role: ProcessRole) -> Measured<record::Role> {
-        let candidates = self.candidates(role);
-        if candidates.is_empty() {
-            return Measured::unavailable(self.counters.no_process_reason(role));
-        }
+    fn whole_role(&mut self, role: ProcessRole) -> Result<record::Role, String> {
+        let candidates = self.candidates(role)?;
         let (mut record, sums) = self.role(role, &candidates);
         let namespaces: BTreeSet<u32> = self
             .processes()
@@ -125,25 +123,22 @@ impl MeasuredWindow<'_> {
             self.remarks.push(format!("{}: {reason}", role.name()));
             record.withheld = Some(reason);
         }
-        Measured::Value(record)
+        Ok(record)
     }
 
     /// Returns all counts of a role at one end of UNIX sockets.
-    fn stream_role(&mut self, role: ProcessRole, captured: u64) -> Measured<record::Role> {
-        let candidates = self.candidates(role);
-        if candidates.is_empty() {
-            return Measured::unavailable(self.counters.no_process_reason(role));
-        }
+    fn stream_role(&mut self, role: ProcessRole, captured: u64) -> Result<record::Role, String> {
+        let candidates = self.candidates(role)?;
         let (mut record, sums) = self.role(role, &candidates);
         if let Some(reason) = self.context.programs.absence(&SOCKET) {
             record.coverage = Measured::unavailable(reason);
-            return Measured::Value(record);
+            return Ok(record);
         }
         let shares = SocketShares { moved: sums.socket_bytes(), owned: captured, captured, layered: false };
         (record.coverage, record.captured_share) = (shares.coverage(), shares.captured_share());
         record.withheld = shares.withheld();
         self.remark_on_shares(role.name(), record.withheld.as_deref(), &shares);
-        Measured::Value(record)
+        Ok(record)
     }
 
     /// Returns the counts of the families that own captured connections.
@@ -153,11 +148,8 @@ impl MeasuredWindow<'_> {
         protocol: Option<Protocol>,
         captured: &[CapturedConnection],
         ownership: &Ownership,
-    ) -> Measured<record::Role> {
-        let candidates = self.candidates(role);
-        if candidates.is_empty() {
-            return Measured::unavailable(self.counters.no_process_reason(role));
-        }
+    ) -> Result<record::Role, String> {
+        let candidates = self.candidates(role)?;
         let unseen = self.context.programs.absence(&SOCKET);
         let owned = ownership.owned(role, protocol);
         let chosen = match (&unseen, captured) {
@@ -172,7 +164,7 @@ impl MeasuredWindow<'_> {
         };
         let left_out: BTreeSet<u32> = candidates.difference(&chosen).copied().collect();
         if chosen.is_empty() {
-            return Measured::unavailable(self.uncaptured_reason(role, &left_out));
+            return Err(self.uncaptured_reason(role, &left_out));
         }
         if protocol.is_none() {
             self.remark_on_left_out(role, &left_out);
@@ -181,11 +173,11 @@ impl MeasuredWindow<'_> {
         let withheld = self.unused_reason(role, &chosen, &sums);
         if captured.is_empty() {
             record.withheld = withheld.or_else(|| Some("no connection was captured".to_owned()));
-            return Measured::Value(record);
+            return Ok(record);
         }
         if let Some(reason) = unseen {
             record.coverage = Measured::unavailable(reason);
-            return Measured::Value(record);
+            return Ok(record);
         }
         let shares = SocketShares {
             moved: sums.socket_bytes(),
@@ -200,7 +192,7 @@ impl MeasuredWindow<'_> {
             self.remark_on_shares(&who, record.withheld.as_deref(), &shares);
             self.remark_on_other_sockets(&who, role, &sums);
         }
-        Measured::Value(record)
+        Ok(record)
     }
 
     fn remark_on_shares(&mut self, who: &str, withheld: Option<&str>, shares: &SocketShares) {
@@ -232,12 +224,12 @@ impl MeasuredWindow<'_> {
         protocol: Protocol,
         captured: &[CapturedConnection],
         ownership: &Ownership,
-    ) -> Measured<record::Role> {
+    ) -> Result<record::Role, String> {
         let slots = ownership.owned(role, Some(protocol)).slots;
         let others = ownership.protocols().into_iter().filter(|other| *other != protocol);
         let shared = others.into_iter().find(|other| !ownership.owned(role, Some(*other)).slots.is_disjoint(&slots));
         if let Some(other) = shared {
-            return Measured::unavailable(format!(
+            return Err(format!(
                 "the same processes have connections of {} too, and their work cannot be divided",
                 other.name()
             ));
@@ -248,24 +240,29 @@ impl MeasuredWindow<'_> {
     fn role(&self, role: ProcessRole, slots: &BTreeSet<u32>) -> (record::Role, SlotSums) {
         let mut counted = slots.clone();
         // Retransmissions without a known process are counted in the shared slot.
-        if !self.candidates(role).contains(&role.shared_slot()) {
+        if !self.slots(role).contains(&role.shared_slot()) {
             counted.insert(role.shared_slot());
         }
         let sums = self.last.since(self.start, &counted);
         let mut record = self.context.role(self.family(slots), &sums);
-        let before = self.start.of_slots(&counted);
+        let before = self.start.thread_cpu_ns(&counted);
         record.threads = sums.threads + before.len() as u64;
         let used = |(tid, cpu_ns): (u32, u64)| cpu_ns.saturating_sub(before.get(&tid).copied().unwrap_or_default());
-        let live: Vec<u64> = self.last.of_slots(&counted).into_iter().map(used).collect();
+        let live: Vec<u64> = self.last.thread_cpu_ns(&counted).into_iter().map(used).collect();
         let ended = sums.used.cpu_ns.saturating_sub(live.iter().sum());
         record.busiest_thread_ns = Measured::Value(live.into_iter().fold(ended, u64::max));
         (record, sums)
     }
 
-    /// Returns the slots of a role that had processes in the window.
-    fn candidates(&self, role: ProcessRole) -> BTreeSet<u32> {
+    /// Returns the slots of a role that had processes in the window, or why there are none.
+    fn candidates(&self, role: ProcessRole) -> Result<BTreeSet<u32>, String> {
+        let slots = self.slots(role);
+        if slots.is_empty() { Err(self.counters.no_process_reason(role)) } else { Ok(slots) }
+    }
+
+    fn slots(&self, role: ProcessRole) -> BTreeSet<u32> {
         let slots = self.processes().map(|(_, process)| process.slot);
-        slots.filter(|slot| ProcessRole::of_slot(*slot) == Some(role)).collect()
+        slots.filter(|slot| ProcessRole::from_slot(*slot) == Some(role)).collect()
     }
 
     /// Returns the processes that ended in the window, then the live ones.
@@ -301,7 +298,7 @@ impl MeasuredWindow<'_> {
         family
     }
 
-    /// Returns the reason to withhold figures of named processes that never used the port.
+    /// Returns the reason to withhold counters of named processes that never used the port.
     fn unused_reason(&self, role: ProcessRole, slots: &BTreeSet<u32>, sums: &SlotSums) -> Option<String> {
         let named = matches!(
             self.counters.selection(role),
@@ -388,22 +385,22 @@ impl SocketShares {
         Measured::Value(self.owned as f64 / self.captured as f64)
     }
 
+    /// Returns coverage and captured share if they differ from 1 by more than `most`.
+    fn differing(&self, most: f64) -> [Option<f64>; 2] {
+        let shares = [self.coverage(), self.captured_share()];
+        shares.map(|share| share.value().copied().filter(|share| (share - 1.0).abs() > most))
+    }
+
     fn withheld(&self) -> Option<String> {
-        let (coverage, share) = (self.coverage(), self.captured_share());
-        let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > WITHHELD_ABOVE);
-        if let Some(coverage) = off(&coverage) {
-            return Some(coverage_in_words(coverage));
-        }
-        off(&share).map(share_in_words)
+        let [coverage, share] = self.differing(WITHHELD_ABOVE);
+        coverage.map(coverage_in_words).or_else(|| share.map(share_in_words))
     }
 
     fn warning(&self) -> Option<String> {
-        let (coverage, share) = (self.coverage(), self.captured_share());
-        let off = |share: &Measured<f64>| share.value().copied().filter(|share| (share - 1.0).abs() > TOLERANCE);
-        let (off_by, how) = match (off(&coverage), off(&share)) {
-            (Some(coverage), _) => (coverage, why_covered(coverage).to_owned()),
-            (None, Some(share)) => (share, share_in_words(share)),
-            (None, None) => return None,
+        let (off_by, how) = match self.differing(TOLERANCE) {
+            [Some(coverage), _] => (coverage, why_covered(coverage).to_owned()),
+            [None, Some(share)] => (share, share_in_words(share)),
+            [None, None] => return None,
         };
         Some(format!("counters per operation are off by about {:.0}%: {how}", (off_by - 1.0).abs() * 100.0))
     }

@@ -3,9 +3,8 @@
 mod attribute;
 
 use crate::background::BackgroundThread;
-use crate::bpf::CounterPrograms;
+use crate::bpf::{CounterPrograms, SOCKET};
 use crate::clock::monotonic_ns;
-use crate::convert::SOCKET;
 use crate::discover::{self, INSPECT_PRIVILEGES, PortOwners};
 use crate::entry;
 use crate::error::{Error, ports_in_words};
@@ -72,7 +71,7 @@ impl KernelCounters {
     ///
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::Load`] or [`Error::Attach`] if this
     /// machine cannot count at all; [`Error::NoSuchProcess`] and its like if a selection matches nothing. If only
-    /// some figures are missing, they are absent from the record, with reasons.
+    /// some counters are missing, they are absent from the record, with reasons.
     pub fn load(options: &CounterOptions) -> Result<Self, Error> {
         let mut counters = Self {
             programs: CounterPrograms::start(options)?,
@@ -115,7 +114,7 @@ impl KernelCounters {
         let pids = match selection {
             ProcessSelection::Ports => owners.clone(),
             ProcessSelection::Named(_) => return Ok(()),
-            selection => discover::resolve(selection)?,
+            selection => selection.resolve()?,
         };
         let slots = self.follow(role, &pids)?;
         if !matches!(selection, ProcessSelection::Ports) {
@@ -214,7 +213,7 @@ impl KernelCounters {
     fn new_slot(&self, role: ProcessRole) -> u32 {
         let mut given = self.given.borrow_mut();
         let most = self.programs.totals.max_entries();
-        let of_role = |slot: &u32| ProcessRole::of_slot(*slot) == Some(role);
+        let of_role = |slot: &u32| ProcessRole::from_slot(*slot) == Some(role);
         let next = (most / 2..most).filter(of_role).find(|slot| !given.contains(slot));
         let slot = next.unwrap_or(role.shared_slot());
         given.insert(slot);
@@ -241,7 +240,7 @@ impl KernelCounters {
             (ProcessRole::Client, ProcessSelection::Ports) => {
                 format!("the client is not on this host: no process here connected to port {ports}")
             }
-            _ => "the processes had ended when the window began".to_owned(),
+            _ => "the processes ended before the window started".to_owned(),
         }
     }
 

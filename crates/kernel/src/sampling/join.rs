@@ -16,7 +16,7 @@ const AFTER_NS: u64 = 5_000_000;
 const RETRY_NS: u64 = 1_000_000;
 /// Windows that wait for their slices, which are reported when they end.
 const MAX_PENDING_WINDOWS: usize = 16;
-/// Windows are this long or longer if few slices begin. Then operations are recorded between windows too, so that
+/// Windows are this long or longer if few slices start. Then operations are recorded between windows too, so that
 /// long operations keep their names; few frames are read at length.
 const STEADY_WINDOW_NS: u64 = 60_000_000;
 /// Unfinished operations carried from one window to the next, at most.
@@ -38,7 +38,7 @@ pub(super) struct OperationKey {
 pub(super) struct KindWork {
     /// Operations read (by a client: written) in the slices.
     pub sampled: f64,
-    /// The number of these operations, weighted like their slices.
+    /// Number of operations, weighted like their slices.
     pub operations: f64,
     pub own: CpuWork,
     /// The event loop's work in rounds that read these operations.
@@ -88,12 +88,12 @@ pub(super) struct SlotWork {
     pub threads: BTreeMap<u32, ThreadSums>,
     pub unattributed: CpuWork,
     pub slices: u64,
-    /// Weighted number of slices that moved bytes of captured connections, and of those with an unknown operation.
+    /// Weighted number of slices that moved bytes of captured connections, and the part with an unknown operation.
     pub moved: f64,
     pub unknown: f64,
 }
 
-/// Records operations near each window and joins them with the slices that began in it.
+/// Records operations near each window and joins them with the slices that started in it.
 #[derive(Debug, Default)]
 pub struct WorkListener {
     exchange: Arc<SliceExchange>,
@@ -341,7 +341,7 @@ impl WorkListener {
 struct SliceContent {
     /// How many operations the bytes make up, by kind: 1 for a whole operation.
     parts: BTreeMap<Option<usize>, f64>,
-    /// Bytes of known operations, and those of them without a kind.
+    /// Bytes of known operations, and the part without a kind.
     covered: u64,
     unnamed: u64,
 }
@@ -404,7 +404,7 @@ impl TracedOperations {
         next
     }
 
-    /// Returns an operation's index. It may have begun before listening did.
+    /// Returns an operation's index. It may have started before listening did.
     fn operation(&mut self, op: u64) -> usize {
         let operations = &mut self.operations;
         *self.numbers.entry((self.connection, op)).or_insert_with(|| {

@@ -2,8 +2,8 @@
 //! joins with the operations in the capture.
 //!
 //! A *slice* is a thread's work from a system call that touches a socket to the next one that does, or to one by
-//! which an event loop waits. A slice that begins in a window is reported however long it lasts, so all have the same
-//! chance. A kind's figures are the sums of its slices divided by the operations read (by a client: written) in them.
+//! which an event loop waits. A slice that starts in a window is reported however long it lasts, so all have the same
+//! chance. A kind's work per operation is the sum of its slices divided by the operations read (by a client: written) in them.
 
 mod join;
 mod record;
@@ -58,7 +58,7 @@ pub(crate) struct WorkSlice {
     pub work: CpuWork,
 }
 
-/// CPU time and system calls, or shares of them.
+/// CPU time and system calls, or a share of each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CpuWork {
     pub ns: f64,
@@ -85,7 +85,7 @@ impl CpuWork {
 pub(crate) const OTHER_CALLS: u16 = 511;
 
 impl WorkSlice {
-    fn of(slice: &types::slice) -> Self {
+    fn from_bpf(slice: &types::slice) -> Self {
         let mut calls = BTreeMap::new();
         for (number, count) in slice.numbers.iter().zip(slice.counts).filter(|(number, _)| **number > 0) {
             *calls.entry(number - 1).or_default() += f64::from(count);
@@ -112,7 +112,7 @@ impl WorkSlice {
     }
 
     fn role(&self) -> Option<ProcessRole> {
-        ProcessRole::of_slot(self.slot)
+        ProcessRole::from_slot(self.slot)
     }
 
     fn weighted(self, weight: f64) -> Self {
@@ -130,7 +130,7 @@ pub(crate) struct SliceExchange(Mutex<ExchangeState>);
 struct ExchangeState {
     /// Windows that the listener has not reached.
     planned: VecDeque<SamplingWindow>,
-    /// By the window in which they began.
+    /// By the window in which they started.
     slices: BTreeMap<u32, Vec<WorkSlice>>,
     waiting: usize,
     /// Lengths of closed windows.
@@ -185,7 +185,7 @@ impl SliceExchange {
         let mut all = self.lock();
         if slice.window >= all.first && all.waiting < 2 * MAX_PENDING_SLICES {
             all.waiting += 1;
-            all.slices.entry(slice.window).or_default().push(WorkSlice::of(slice));
+            all.slices.entry(slice.window).or_default().push(WorkSlice::from_bpf(slice));
         }
     }
 

@@ -17,7 +17,7 @@ const OTHER_STATEMENTS: &str = "(other)";
 
 const NOTHING_SAMPLED: &str = "no work of this end was sampled for captured operations";
 
-/// Fewer sampled operations give no figures.
+/// With fewer sampled operations, work per operation is withheld.
 const MIN_OPERATIONS: f64 = 100.0;
 /// Upper bound on what sampling adds to a system call outside its own clock readings: three program entries.
 const MAX_ADDED_NS: f64 = 500.0;
@@ -25,7 +25,7 @@ const MAX_ADDED_NS: f64 = 500.0;
 const MIN_SCALE: f64 = 0.9;
 /// Sampled over counted system calls: above this, the sample was not fair. Below: threads without sockets.
 const MAX_CALL_RATIO: f64 = 1.05;
-/// Share of slices whose operations may be unknown. Their work is missing from the figures.
+/// Share of slices whose operations may be unknown. Their work is missing from the sums.
 const MAX_UNKNOWN: f64 = 0.03;
 
 /// The work of both roles in the sampled windows, by kind of operation.
@@ -61,7 +61,7 @@ impl Default for RoleSample {
             moved: 0.0,
             unknown: 0.0,
             calls_over_counted: 1.0,
-            correction: Measured::unavailable("there are no counters to compare it with"),
+            correction: Measured::unavailable("no counters to compare it with"),
         }
     }
 }
@@ -88,9 +88,9 @@ impl TimeCorrection {
 }
 
 impl SampledWork {
-    /// Writes the figures into a run whose counters cover the same window.
+    /// Writes the sampled work into a run whose counters cover the same window.
     pub fn write(&self, run: &mut Run) {
-        let mut roles = ProcessRole::ALL.map(|role| self.of_role(role));
+        let mut roles = ProcessRole::ALL.map(|role| self.role_sample(role));
         let of = |counters: &Counters, role: ProcessRole| match role {
             ProcessRole::Server => counters.server.clone(),
             ProcessRole::Client => counters.client.clone(),
@@ -131,8 +131,8 @@ impl SampledWork {
     }
 
     /// Returns the server's work by operation name, whatever the record holds.
-    pub fn of_server(&self) -> BTreeMap<String, OperationWork> {
-        let server = self.of_role(ProcessRole::Server);
+    pub fn server_work(&self) -> BTreeMap<String, OperationWork> {
+        let server = self.role_sample(ProcessRole::Server);
         let mut works = BTreeMap::new();
         for (number, kind) in self.kinds.iter().enumerate() {
             if let Measured::Value(work) = server.work(&[number], u64::MAX) {
@@ -143,9 +143,9 @@ impl SampledWork {
     }
 
     /// Sums up a role's slots with operations, and divides each thread's remaining loop work between its operations.
-    fn of_role(&self, role: ProcessRole) -> RoleSample {
+    fn role_sample(&self, role: ProcessRole) -> RoleSample {
         let mut all = RoleSample::default();
-        for (_, slot) in self.slots.iter().filter(|(slot, _)| ProcessRole::of_slot(**slot) == Some(role)) {
+        for (_, slot) in self.slots.iter().filter(|(slot, _)| ProcessRole::from_slot(**slot) == Some(role)) {
             if slot.kinds.values().all(|sums| sums.operations == 0.0) {
                 continue;
             }
@@ -208,7 +208,7 @@ fn kernel(roles: &[RoleSample; 2], kinds: &[usize], count: u64) -> OperationKern
     OperationKernel { server, client }
 }
 
-/// Returns a role's CPU time over the whole run, unless its figures are withheld.
+/// Returns a role's CPU time over the whole run, unless it is withheld.
 fn counted_ns(role: &Measured<RoleRecord>) -> Measured<f64> {
     let role = role.as_result().and_then(|role| role.withheld.as_deref().map_or(Ok(role), Err));
     let time = role.and_then(|role| role.on_cpu_ns.as_result());
@@ -245,7 +245,7 @@ impl RoleSample {
         TimeCorrection { added_ns, scale: (undisturbed_ns / corrected_ns.max(1.0)).clamp(0.0, 1.0) }
     }
 
-    /// Returns why so many sampled operations give no figures; `None` if they do.
+    /// Returns why so many sampled operations are too few; `None` if they suffice.
     fn unfit_reason(&self, sampled: f64) -> Option<String> {
         if self.kinds.is_empty() {
             return Some(NOTHING_SAMPLED.to_owned());
@@ -257,18 +257,16 @@ impl RoleSample {
         if self.unknown > self.moved * MAX_UNKNOWN {
             let part = (100.0 * self.unknown / self.moved).round();
             return Some(format!(
-                "the operation of {part}% of the sampled calls is unknown: it began long before the window, or its frames were not captured"
+                "the operation of {part}% of the sampled calls is unknown: it started long before the window, or its frames were not captured"
             ));
         }
         (self.calls_over_counted > MAX_CALL_RATIO).then(|| {
             let part = (100.0 * self.calls_over_counted).round();
-            format!(
-                "the sampled system calls come to {part}% of those counted over the whole run: the sample was not fair"
-            )
+            format!("the sampled system calls are {part}% of all calls counted over the run: the sample was not fair")
         })
     }
 
-    /// Returns the work per operation of these kinds. The run has `of` such operations.
+    /// Returns the work per operation of some kinds. The run has `of` such operations.
     fn work(&self, kinds: &[usize], of: u64) -> Measured<OperationWork> {
         let mut all = KindWork::default();
         kinds.iter().filter_map(|kind| self.kinds.get(kind)).for_each(|work| all.add(work));
@@ -386,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_sampling_adds_is_subtracted_by_call() {
-        // 1,000 operations of 4 ns and 2 calls; a fifth of the sampled time is no operation's; half of the run was
+        // 1,000 operations of 4 ns and 2 calls; a fifth of the sampled time belongs to no operation; half of the run was
         // sampled.
         let mut role = role(800.0, 200.0);
         assert_eq!(role.per_operation(&[0]), (4.0, 2.0));
@@ -425,7 +423,7 @@ mod tests {
         assert_eq!(
             role.work(&[0], 1_000),
             Measured::unavailable(
-                "the operation of 4% of the sampled calls is unknown: it began long before the window, or its frames were not captured"
+                "the operation of 4% of the sampled calls is unknown: it started long before the window, or its frames were not captured"
             )
         );
         role.unknown = 3.0;
@@ -433,7 +431,7 @@ mod tests {
         assert_eq!(
             role.work(&[0], 1_000),
             Measured::unavailable(
-                "the sampled system calls come to 110% of those counted over the whole run: the sample was not fair"
+                "the sampled system calls are 110% of all calls counted over the run: the sample was not fair"
             )
         );
         role.calls_over_counted = 1.0;

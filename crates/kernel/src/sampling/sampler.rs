@@ -4,9 +4,8 @@ use super::{SamplingWindow, SliceExchange};
 use crate::background::BackgroundThread;
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::error::Error;
-use crate::object::ring;
+use crate::object::{bytes_of, lookup, plain, ring};
 use crate::skeleton::types;
-use crate::snapshot::{bytes_of, plain};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +42,7 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &Arc<SliceExchange>, w
     let take = move |bytes: &[u8]| plain(bytes).iter().for_each(|slice| taken.push(slice));
     let Ok(ring) = ring(slices, take) else { return };
     let mut schedule = SamplingSchedule { base_ns: monotonic_ns() + LEAD_NS, round: 0, length_ns: FIRST_LENGTH_NS };
-    let mut dropped = of(windows).map_or(0, |window| window.dropped);
+    let mut dropped = read_window(windows).map_or(0, |window| window.dropped);
     loop {
         let (start_ns, end_ns) = schedule.next();
         let to_unix = unix_ns().wrapping_sub(monotonic_ns());
@@ -58,10 +57,10 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &Arc<SliceExchange>, w
             break;
         }
         let left = if exchange.is_full() { 0 } else { MAX_SLICES };
-        set(windows, &types::sampling_window { armed: 1, number, start_ns, end_ns, left, dropped });
+        write_window(windows, &types::sampling_window { armed: 1, number, start_ns, end_ns, left, dropped });
         let goes_on = sleep_until(end_ns, &ring, wait);
-        let after = of(windows).unwrap_or_default();
-        set(windows, &types::sampling_window { dropped: after.dropped, ..types::sampling_window::default() });
+        let after = read_window(windows).unwrap_or_default();
+        write_window(windows, &types::sampling_window { dropped: after.dropped, ..types::sampling_window::default() });
         let _ = ring.consume();
         // Shorter if the window filled up or the run ended.
         let over_ns = after.end_ns.min(monotonic_ns()).saturating_sub(start_ns);
@@ -117,12 +116,12 @@ fn sleep_until(until_ns: u64, ring: &RingBuffer<'_>, wait: &dyn Fn(Duration) -> 
     }
 }
 
-fn of(windows: &MapHandle) -> Option<types::sampling_window> {
-    plain(&windows.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??)
+fn read_window(windows: &MapHandle) -> Option<types::sampling_window> {
+    lookup(windows, &0_u32.to_ne_bytes()).ok()?
 }
 
-fn set(windows: &MapHandle, window: &types::sampling_window) {
-    // On failure nothing is sampled, and the record says so.
+fn write_window(windows: &MapHandle, window: &types::sampling_window) {
+    // On failure nothing is sampled, and the record gives the reason.
     let _ = windows.update(&0_u32.to_ne_bytes(), bytes_of(window), MapFlags::ANY);
 }
 

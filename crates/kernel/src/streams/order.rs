@@ -22,7 +22,7 @@ struct ConnectionOrder {
     held: [VecDeque<StreamBytes>; 2],
     /// Bytes of each direction that were read but are in no piece.
     missing: [u64; 2],
-    /// When the oldest waiting piece began to wait, or a waiting piece was last handed on.
+    /// When the oldest waiting piece arrived, or a waiting piece was last handed on.
     since: Option<Instant>,
 }
 
@@ -156,7 +156,7 @@ mod tests {
             StreamBytes { to_server: direction == 0, length: length as u32, seen, ..bytes }
         }
 
-        fn of(piece: &StreamBytes) -> Self {
+        fn from_bytes(piece: &StreamBytes) -> Self {
             Self(piece.direction(), piece.offset, u64::from(piece.length), piece.time_ns - piece.offset)
         }
     }
@@ -164,9 +164,9 @@ mod tests {
     fn ordered(pieces: &[Piece]) -> Vec<Piece> {
         let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         for piece in pieces {
-            order.push(piece.bytes(), Instant::now(), &mut |piece| found.push(Piece::of(&piece)));
+            order.push(piece.bytes(), Instant::now(), &mut |piece| found.push(Piece::from_bytes(&piece)));
         }
-        order.release(None, &mut |piece| found.push(Piece::of(&piece)));
+        order.release(None, &mut |piece| found.push(Piece::from_bytes(&piece)));
         found
     }
 
@@ -205,10 +205,12 @@ mod tests {
     fn what_waits_is_handed_on_in_time() {
         let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         let now = Instant::now();
-        order.push(Piece(1, 0, 5, 10).bytes(), now, &mut |piece| found.push(Piece::of(&piece)));
-        order.release(now.checked_sub(std::time::Duration::from_millis(1)), &mut |piece| found.push(Piece::of(&piece)));
+        order.push(Piece(1, 0, 5, 10).bytes(), now, &mut |piece| found.push(Piece::from_bytes(&piece)));
+        order.release(now.checked_sub(std::time::Duration::from_millis(1)), &mut |piece| {
+            found.push(Piece::from_bytes(&piece));
+        });
         assert!(found.is_empty(), "there is time");
-        order.release(Some(now), &mut |piece| found.push(Piece::of(&piece)));
+        order.release(Some(now), &mut |piece| found.push(Piece::from_bytes(&piece)));
         assert_eq!(found.len(), 1);
     }
 
@@ -217,12 +219,12 @@ mod tests {
         let (mut order, mut found) = (StreamOrder::default(), Vec::new());
         let began = Instant::now();
         let at = |ms: u64| began + std::time::Duration::from_millis(ms);
-        order.push(Piece(1, 0, 5, 10).bytes(), at(0), &mut |piece| found.push(Piece::of(&piece)));
-        order.push(Piece(0, 0, 10, 0).bytes(), at(90), &mut |piece| found.push(Piece::of(&piece)));
-        order.push(Piece(1, 5, 5, 20).bytes(), at(95), &mut |piece| found.push(Piece::of(&piece)));
-        assert_eq!(order.release(Some(at(90)), &mut |piece| found.push(Piece::of(&piece))), 0);
+        order.push(Piece(1, 0, 5, 10).bytes(), at(0), &mut |piece| found.push(Piece::from_bytes(&piece)));
+        order.push(Piece(0, 0, 10, 0).bytes(), at(90), &mut |piece| found.push(Piece::from_bytes(&piece)));
+        order.push(Piece(1, 5, 5, 20).bytes(), at(95), &mut |piece| found.push(Piece::from_bytes(&piece)));
+        assert_eq!(order.release(Some(at(90)), &mut |piece| found.push(Piece::from_bytes(&piece))), 0);
         assert_eq!(found.len(), 2, "the second answer has waited for 5 ms, not for 95");
-        order.push(Piece(0, 10, 10, 5).bytes(), at(110), &mut |piece| found.push(Piece::of(&piece)));
+        order.push(Piece(0, 10, 10, 5).bytes(), at(110), &mut |piece| found.push(Piece::from_bytes(&piece)));
         assert_eq!(found, [Piece(0, 0, 10, 0), Piece(1, 0, 5, 10), Piece(0, 10, 10, 5), Piece(1, 5, 5, 20)]);
         assert!(!order.waits_from(u64::MAX));
     }
@@ -246,7 +248,7 @@ mod tests {
         for piece in talk {
             let seen = piece.3 + if piece.0 == 1 { 7 } else { 0 };
             let old = StreamBytes { seen, is_old: true, ..piece.bytes() };
-            order.push(old, Instant::now(), &mut |piece| found.push(Piece::of(&piece)));
+            order.push(old, Instant::now(), &mut |piece| found.push(Piece::from_bytes(&piece)));
         }
         assert_eq!(found, talk, "what waited for one another is settled at once, and not waited for again");
         assert_eq!(order.release(None, &mut |_| ()), 0);

@@ -8,11 +8,10 @@ mod libraries;
 use crate::clock::ClockStamp;
 use crate::discover::{self, check_pid_namespace, families, owners};
 use crate::error::Error;
-use crate::object::{self, arguments_of, has_tracepoint, kernel_types, map, ring_size};
+use crate::object::{self, arguments_of, has_tracepoint, kernel_types, map, plain, plain_types, ring_size};
 use crate::options::ProcessSelection;
 use crate::ownership::end;
 use crate::skeleton::tls_types::{self, tls_function};
-use crate::snapshot::{plain, plain_types};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramMut, RingBuffer, UprobeOpts};
 use libraries::{FREE, FUNCTIONS, FileId, LibraryFinder, ProcessEncryption, TlsLibrary};
 use overhead_model::add_fields;
@@ -324,7 +323,7 @@ fn roots(options: &TlsOptions) -> Result<RootProcesses, Error> {
     let owners = owners(&options.ports)?;
     match &options.processes {
         TlsProcesses::Pids(pids) => {
-            let pids = discover::resolve(&ProcessSelection::Pids(pids.clone()))?;
+            let pids = ProcessSelection::Pids(pids.clone()).resolve()?;
             let serves = pids.iter().any(|pid| owners.servers.contains(pid));
             Ok(RootProcesses { pids, adopts: false, serves })
         }

@@ -1,7 +1,9 @@
-//! Child processes that wait for permission to work. Their work is known to the last system call.
+//! Child processes that wait for permission to work, with a known number of system calls; and counters for them.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
+use overhead_kernel::{CounterOptions, Error, KernelCounters, ProcessSelection};
+use overhead_model::record;
 use std::ffi::CString;
 use std::fs;
 use std::hint::black_box;
@@ -188,7 +190,7 @@ impl Child {
         cpu_ns(self.pid)
     }
 
-    /// Returns the first figure of its `schedstat`.
+    /// Returns the first number of its `schedstat`.
     pub fn schedstat_ns(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).unwrap();
         text.split_whitespace().next().unwrap().parse().unwrap()
@@ -271,19 +273,53 @@ fn cpu_ns(pid: u32) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Returns the started programs; `None` if this machine cannot run them.
+pub fn or_skip<T>(started: Result<T, Error>) -> Option<T> {
+    match started {
+        Ok(started) => Some(started),
+        Err(error) => {
+            let is_skipped = match error {
+                Error::NoBtf(_) | Error::PidNamespace => true,
+                Error::Permission(_) => !is_root(),
+                _ => false,
+            };
+            assert!(is_skipped, "{error}");
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// Loads counters; `None` if this machine cannot count.
+pub fn counters(options: &CounterOptions) -> Option<KernelCounters> {
+    or_skip(KernelCounters::load(options))
+}
+
+/// Selects only processes that are added later.
+pub fn named() -> CounterOptions {
+    let mut options = CounterOptions::for_ports([]);
+    options.server = ProcessSelection::Named("no server was named".to_owned());
+    options.client = ProcessSelection::Named("no client was named".to_owned());
+    options
+}
+
+pub fn calls(role: &record::Role, name: &str) -> u64 {
+    role.syscalls.get(name).map_or(0, |call| call.count)
+}
+
 pub fn is_root() -> bool {
     // SAFETY: has no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Returns a port that no other test gets and that the system does not assign (its ports begin at 32768).
+/// Returns a port that no other test gets and that the system does not assign (its ports start at 32768).
 pub fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let _guard = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        // Concurrent programs begin at different places.
+        // Concurrent programs start at different places.
         let number = std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
         let port = (FIRST + number % COUNT) as u16;
         if TcpListener::bind(("0.0.0.0", port)).is_ok() {
@@ -318,7 +354,7 @@ pub fn handle_signals(times: u64) {
     }
 }
 
-/// Calls a number that is no system call.
+/// Calls a number without a system call.
 pub fn no_call(number: i64, times: u64) {
     for _ in 0..times {
         // SAFETY: the kernel refuses it.

@@ -20,13 +20,8 @@ pub struct Counters {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolCounters>,
     /// How the work by operation was sampled.
-    #[serde(default = "not_recorded::<WorkSample>")]
+    #[serde(default = "Measured::<WorkSample>::not_recorded")]
     pub by_operation: Measured<WorkSample>,
-}
-
-/// The value for records from before the quantity was measured.
-fn not_recorded<T>() -> Measured<T> {
-    Measured::unavailable("not recorded")
 }
 
 /// Counters of the processes of one role.
@@ -49,7 +44,7 @@ pub struct Role {
     #[serde(default)]
     pub threads: u64,
     /// CPU time of the thread that used most; an upper bound if threads ended in the window.
-    #[serde(default = "not_recorded::<u64>")]
+    #[serde(default = "Measured::<u64>::not_recorded")]
     pub busiest_thread_ns: Measured<u64>,
     /// Times a thread left a CPU.
     pub context_switches: Measured<ContextSwitches>,
@@ -64,11 +59,11 @@ pub struct Role {
     /// Share of the bytes at the socket layer that the capture saw: payload of the role's captured connections, each
     /// byte once, over bytes sent and received. 1 in a clean run; less if frames were dropped, or if the processes also
     /// served connections that were not captured.
-    #[serde(default = "not_recorded::<f64>")]
+    #[serde(default = "Measured::<f64>::not_recorded")]
     pub coverage: Measured<f64>,
     /// Share of the captured payload that belongs to connections of these processes. 1 in a clean run; less if
     /// connections of the run belong to processes of another host, or to processes that were not followed.
-    #[serde(default = "not_recorded::<f64>")]
+    #[serde(default = "Measured::<f64>::not_recorded")]
     pub captured_share: Measured<f64>,
     /// Why these counters must not be divided by the run's operations; absent if they may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,7 +18,7 @@ pub struct OperationKernel {
 /// it touched last, and so to the operations whose bytes it read or wrote there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationWork {
-    /// Operations behind the figures: those of the sampled windows; at least 100.
+    /// Operations in the sampled windows, over which the values are means; at least 100.
     pub sampled: u64,
     /// Operations of the row or the statement.
     pub of: u64,
@@ -68,7 +68,7 @@ pub struct WorkSample {
     pub windows: u64,
     /// Their total length.
     pub window_ns: u64,
-    /// Slices of threads' work that began in them: from one touch of a socket to the next.
+    /// Slices of threads' work that started in them: from one touch of a socket to the next.
     pub slices: u64,
     /// Slices lost because their buffer was full.
     pub dropped: u64,
@@ -87,16 +87,17 @@ pub struct SampledRole {
     pub on_cpu_ns: SampledSums,
     /// System calls in the slices, with the same weights.
     pub syscalls: SampledSums,
-    /// Nanoseconds that sampling added to each system call, estimated by how far the sampled time exceeds the counted
-    /// time of the whole run, and subtracted from the figures. From 0 to 500.
+    /// Nanoseconds that sampling added to each system call, from 0 to 500: estimated from the excess of the
+    /// sampled time over the counted time of the whole run, and subtracted from the sampled time.
     pub added_ns: Measured<f64>,
     /// Factor applied to the sampled time after that, so that it does not exceed the counted time (a ratio estimator,
     /// from 0.9 to 1). System calls are not scaled.
     pub scale: Measured<f64>,
-    /// Share of the sampled calls that moved bytes of unknown operations, from 0 to 1. Above 0.03 there are no figures.
+    /// Share of the sampled calls that moved bytes of unknown operations, from 0 to 1. Above 0.03, the work by
+    /// operation is unavailable.
     pub unknown: f64,
-    /// CPU time of the whole run minus the figures per operation times the operations; negative if the figures exceed
-    /// it.
+    /// CPU time of the whole run minus the time per operation times the operations; negative if that product is
+    /// larger.
     pub rest_ns: Measured<i64>,
     /// System calls of the whole run minus those of all operations, in the same way.
     pub rest_syscalls: Measured<i64>,

@@ -23,8 +23,8 @@ pub struct Projection {
     pub added_frames: u64,
     /// Headers of the added frames.
     pub added_header_bytes: u64,
-    /// Acknowledgments that a receiver would add, one for every two of the cut segments. No other figure includes them,
-    /// because a receiver may send fewer.
+    /// Acknowledgments that a receiver would add, one for every two of the cut segments. No other total includes
+    /// them, because a receiver may send fewer.
     pub ack_frames: u64,
     /// Bytes of these acknowledgments.
     pub ack_bytes: u64,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Rotation {
     /// Files written, including deleted ones.
     pub files: u64,
-    /// Files that later ones replaced. The figures of the run include their frames.
+    /// Files that later ones replaced. The totals of the run include their frames.
     pub deleted_files: u64,
     /// Frames in the deleted files.
     pub deleted_frames: u64,

@@ -17,15 +17,14 @@ pub struct OperationRow {
     pub name: String,
     /// How it was sent; empty if there is only one way.
     pub via: String,
-    /// Operations (of class `unmatched`: stretches). Messages that a server sends unsolicited are not operations.
+    /// Operations, without unsolicited messages.
     pub count: u64,
-    /// Messages that the server sent unsolicited (events, pushes, notifications); the row's distributions cover these
-    /// and the operations.
+    /// Unsolicited messages of the server; the row's distributions cover these and the operations.
     #[serde(default)]
     pub unsolicited: u64,
     /// Operations answered by an error.
     pub errors: u64,
-    /// Operations without a complete answer in the capture although one was due.
+    /// Operations whose answer was due and is not in the capture, or not completely.
     pub unanswered: u64,
     /// Operations that needed no answer (`moreToCome`, `CLIENT REPLY OFF`, `Terminate`, skipped in an aborted
     /// pipeline).
@@ -35,7 +34,7 @@ pub struct OperationRow {
     pub request: SideRow,
     /// Server to client.
     pub response: SideRow,
-    /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
+    /// Latencies; unavailable if the directions had different clocks.
     pub latency_ns: Measured<Latency>,
     /// Cumulative counts of `latency_ns`: how many operations took no longer than certain times, shortest first; absent
     /// unless requested.
@@ -59,14 +58,14 @@ pub struct OperationRow {
 /// Totals of operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowTotals {
-    /// Operations (of class `unmatched`: stretches).
+    /// Operations, without unsolicited messages.
     pub count: u64,
-    /// Messages that the server sent unsolicited.
+    /// Unsolicited messages of the server.
     #[serde(default)]
     pub unsolicited: u64,
     /// Operations answered by an error.
     pub errors: u64,
-    /// Operations without a complete answer in the capture although one was due.
+    /// Operations whose answer was due and is not in the capture, or not completely.
     #[serde(default)]
     pub unanswered: u64,
     /// Operations that needed no answer.
@@ -76,7 +75,7 @@ pub struct RowTotals {
     pub request: SideSums,
     /// Server to client.
     pub response: SideSums,
-    /// First byte of the request to last byte of the response; unavailable if the directions had different clocks.
+    /// Latencies; unavailable if the directions had different clocks.
     pub latency_ns: Measured<Latency>,
 }
 

@@ -6,7 +6,7 @@ use crate::operation::Side;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The windows of a run that captured part of the time (`--sample`). All other figures of the record cover only these
+/// The windows of a run that captured part of the time (`--sample`). All other values of the record cover only these
 /// windows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
@@ -67,7 +67,7 @@ impl Estimate {
 pub struct RowEstimates {
     /// Windows with operations of the row.
     pub windows: u64,
-    /// Operations in the whole span, from those whose request began within a window.
+    /// Operations in the whole span, estimated from those whose request started within a window.
     #[serde(default = "Measured::<Estimate>::not_recorded")]
     pub count: Measured<Estimate>,
     /// Operations per second over the whole span.

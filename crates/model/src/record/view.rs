@@ -57,13 +57,13 @@ pub struct Price {
 
 impl Price {
     /// Returns the cost of a day with as many bytes in each `window_ns`; `None` without a window.
-    pub fn of_day(&self, bytes: f64, window_ns: u64) -> Option<f64> {
+    pub fn cost_per_day(&self, bytes: f64, window_ns: u64) -> Option<f64> {
         (window_ns > 0).then(|| bytes * self.per_byte * DAY_NS / window_ns as f64)
     }
 
     /// Returns the cost of the period with as many bytes in each `window_ns`; `None` without a window.
-    pub fn of_period(&self, bytes: f64, window_ns: u64) -> Option<f64> {
-        self.of_day(bytes, window_ns).map(|cost| cost * self.per.days())
+    pub fn cost_per_period(&self, bytes: f64, window_ns: u64) -> Option<f64> {
+        self.cost_per_day(bytes, window_ns).map(|cost| cost * self.per.days())
     }
 }
 
@@ -197,7 +197,7 @@ impl From<SideTotals> for SideSums {
 }
 
 impl ViewRow {
-    pub fn of_statement(row: &OperationRow, statement: &StatementRow) -> Self {
+    pub fn from_statement(row: &OperationRow, statement: &StatementRow) -> Self {
         Self { statement: Some(statement.text.clone()), totals: statement.totals.clone(), ..row.into() }
     }
 
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn sides_add_up_and_what_was_seen_once_is_seen() {
         let unseen = SideSums { unseen: Some("not captured".to_owned()), ..SideSums::default() };
-        let seen = SideSums::new(2, Amounts::of(Account::Data, 7));
+        let seen = SideSums::new(2, Amounts::new(Account::Data, 7));
         let sum = |a: &SideSums, b: &SideSums| {
             let mut sum = a.clone();
             sum.add(b);

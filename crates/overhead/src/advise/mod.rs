@@ -2,18 +2,8 @@
 
 mod text;
 
-pub use text::{certainty, facts, known_by, label};
-
-use crate::cli::{Color, DecodeArgs};
-use crate::exit::bail_usage;
-use crate::inputs::InputPlan;
-use crate::numbers;
-use crate::pricing::PriceArgs;
-use crate::print;
-use crate::runs::KeptRun;
-use crate::warnings::Warnings;
-use anyhow::Result;
-use clap::{Args, ValueEnum};
+use crate::options::{Color, PriceArgs};
+use crate::{print, terminal};
 use overhead_advise::{
     Advice, AdviceFinding, AdviceObserver, Certainty, Compressor, FindingSubject, SeenTraffic, WhatIf, WhatIfOptions,
     all,
@@ -21,8 +11,16 @@ use overhead_advise::{
 use overhead_dissect::explain::CaptureReading;
 use overhead_model::outside::to_json;
 use overhead_model::record::ViewRow;
-use overhead_model::{Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{
+    Class, ConnectionSummary, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally, bail_usage,
+};
+use overhead_options::DecodeArgs;
+use overhead_reading::{InputPlan, KeptRun, Warnings};
 use overhead_report::{RunSeries, window_ns};
+pub use text::{certainty, facts, known_by, label};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -113,10 +111,10 @@ impl AdviseArgs {
     /// Prints what was found in one reading, with numbers of statements if the files can be read again for them.
     pub fn run(mut self) -> Result<u8> {
         let mut warnings = Warnings::default();
-        let is_number = |file: &mut PathBuf| file.to_str().and_then(numbers::number).is_some();
+        let is_number = |file: &mut PathBuf| file.to_str().and_then(overhead_reading::number).is_some();
         let number = if self.files.len() > 1 { self.files.pop_if(is_number) } else { None };
         let number = number.map(|number| number.display().to_string());
-        let input = InputPlan::open(self.files, &self.decode)?;
+        let input = InputPlan::open(self.files, &self.decode.plan())?;
         if let (Some(number), Some(pipe)) = (&number, input.pipe()) {
             bail_usage!(
                 "finding {number} takes two readings, and {} can be read only once: save it to a file first",
@@ -125,8 +123,8 @@ impl AdviseArgs {
         }
         let is_shown = self.format != AdviceForm::Json && self.what_if.is_none();
         let is_numbered = input.pipe().is_none() && (is_shown || number.is_some());
-        let statements = if is_numbered { numbers::statements(&input)? } else { Vec::new() };
-        let only = number.map(|number| numbers::statement(&statements, &number)).transpose()?;
+        let statements = if is_numbered { overhead_reading::statements(&input)? } else { Vec::new() };
+        let only = number.map(|number| overhead_reading::statement(&statements, &number)).transpose()?;
         let suppositions = self.what_if.map(|hypothesis| hypothesis.suppositions).unwrap_or_default();
         let mut observer = AdviceObserver::new(all(suppositions));
         let totals = input.explore(&mut observer, &input.read_keys(&mut warnings)?, &mut warnings)?;
@@ -136,7 +134,7 @@ impl AdviseArgs {
         let read_ns = || totals.last_ns.zip(totals.first_ns).map_or(0, |(last, first)| last - first);
         let window_ns = input.kept.as_ref().and_then(KeptRun::kept_record).map_or_else(read_ns, window_ns);
         for saving in advice.findings.iter_mut().map(|finding| &mut finding.saving) {
-            saving.cost = price.as_ref().and_then(|price| price.of_period(saving.bytes as f64, window_ns));
+            saving.cost = price.as_ref().and_then(|price| price.cost_per_period(saving.bytes as f64, window_ns));
         }
         warnings.of_totals(&totals);
         if seen.wire() + totals.other != totals.wire_bytes && advice.unlisted_operations == 0 {
@@ -153,7 +151,7 @@ impl AdviseArgs {
             (Some(what_if), AdviceForm::Json) => to_json(what_if)?,
             (None, AdviceForm::Json) => to_json(&advice)?,
             (_, AdviceForm::Markdown) => document().markdown(),
-            (_, AdviceForm::Table) => document().terminal(print::style(self.color.wanted())),
+            (_, AdviceForm::Table) => document().terminal(terminal::style(self.color.wanted())),
         })?;
         Ok(print::settled(warnings))
     }

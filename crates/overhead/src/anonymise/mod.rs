@@ -2,17 +2,13 @@
 
 mod compare;
 
-use crate::analyze::RecordPlan;
-use crate::caller;
-use crate::exit::bail_usage;
-use crate::inputs::{Dissect, InputPlan};
-use crate::print;
-use crate::warnings::Warnings;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use overhead_anonymise::{Anonymiser, CopiedFrames, Key};
+use overhead_anonymise::{Anonymiser, CopiedFrames, FillerKey};
 use overhead_capture::{PcapngWriter, WriterOptions};
-use overhead_model::{Frame, LinkType, Run, say};
+use overhead_files::FileOwner;
+use overhead_model::{Frame, LinkType, Run, bail_usage, say};
+use overhead_reading::{Dissect, InputPlan, RecordPlan, Warnings};
 use overhead_report::text::counted;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -29,12 +25,12 @@ pub struct AnonymiseArgs {
     anonymise: Option<PathBuf>,
     /// The secret that the filler depends on, 32 hex digits: for tests; it is random otherwise
     #[arg(long, value_name = "HEX", hide = true, requires = "anonymise", value_parser = key)]
-    anonymise_key: Option<Key>,
+    anonymise_key: Option<FillerKey>,
 }
 
-fn key(hex: &str) -> Result<Key> {
+fn key(hex: &str) -> Result<FillerKey> {
     let number = u128::from_str_radix(hex, 16).with_context(|| "32 hexadecimal digits are needed")?;
-    Ok(Key::new(number.to_be_bytes()))
+    Ok(FillerKey::new(number.to_be_bytes()))
 }
 
 impl AnonymiseArgs {
@@ -70,7 +66,7 @@ impl AnonymiseArgs {
                 "what was decrypted is encrypted in the copy, which has no keys: its figures are those without a key log",
             );
         }
-        let copied = plan.of_copy(out).record()?;
+        let copied = plan.for_copy(out).record()?;
         of_differences(out, &compare::differences(&original, &copied), &mut warnings);
         say!("{}: {}, without user data", out.display(), counted(written, "frame"));
         Ok(warnings)
@@ -137,16 +133,17 @@ fn scratch(out: &Path) -> Result<File> {
     Ok(file)
 }
 
-fn random_key() -> Result<Key> {
+fn random_key() -> Result<FillerKey> {
     let mut key = [0; 16];
     getrandom::fill(&mut key)
         .map_err(|error| anyhow!("no key can be made: the system has no random bytes: {error}"))?;
-    Ok(Key::new(key))
+    Ok(FillerKey::new(key))
 }
 
 /// Creates the copy, readable by others.
 fn created(out: &Path, options: &WriterOptions) -> Result<PcapngWriter<Box<dyn Write + Send>>> {
-    let (name, file) = print::packets(out, 0o666, caller::owner()).with_context(|| unwritable(out))?;
+    let (name, file) =
+        overhead_files::open_named_or_stdout(out, 0o666, FileOwner::sudo_caller()).with_context(|| unwritable(out))?;
     Ok(PcapngWriter::new(&name, file, options)?)
 }
 

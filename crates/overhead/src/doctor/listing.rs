@@ -1,12 +1,11 @@
 //! Lists the databases that listen on this host, with a command to capture each.
 
-use crate::caller;
-use crate::capture::choose_interface;
-use crate::databases::{self, Database, encryption};
 use overhead_capture::SourceError;
 use overhead_capture::live::{LiveInterface, NetworkNamespace, list_interfaces};
 use overhead_containers::{HostContainers, HostPaths};
+use overhead_host::databases::{self, Database, encryption};
 use overhead_kernel::tcp_connections;
+use overhead_live::choose_interface;
 use overhead_report::text::{clean, quoted, wrapped};
 use std::fmt::Write;
 
@@ -25,7 +24,7 @@ struct CapturePlace {
 /// Returns the listing; `has_counters` is the result of an earlier check.
 pub fn listing(has_counters: bool) -> String {
     let mut out = "\nDatabases that listen here, in all network namespaces:\n".to_owned();
-    let containers = match HostContainers::of(&HostPaths::default()) {
+    let containers = match HostContainers::read(&HostPaths::default()) {
         Ok(containers) => containers,
         Err(error) => return out + &format!("{INDENT}not known: {error}\n"),
     };
@@ -85,7 +84,7 @@ fn place(database: &Database) -> Result<CapturePlace, SourceError> {
         let words = "none: what goes through a UNIX socket is taken from it".to_owned();
         return Ok(CapturePlace { words, command: None });
     }
-    let namespace = NetworkNamespace::of_process(database.pid())?;
+    let namespace = NetworkNamespace::from_process(database.pid())?;
     let interfaces = list_interfaces(Some(&namespace))?;
     let interface = interface(database, &interfaces, namespace.is_own());
     let (of, command) = match &database.container {
@@ -123,7 +122,7 @@ fn tls(database: &Database) -> String {
 
 /// Returns the commands to capture packets and UNIX sockets.
 fn commands(database: &Database, of_packets: Option<String>) -> Vec<String> {
-    let sudo = if caller::is_root() { "" } else { "sudo " };
+    let sudo = if overhead_files::is_root() { "" } else { "sudo " };
     let system = database.system.name;
     let ports: Vec<String> = database.ports().iter().map(|port| format!(" --port {port}")).collect();
     let is_usual = database.ports() == [database.system.port];

@@ -3,9 +3,9 @@
 mod listing;
 
 use crate::print;
-use crate::privileges::raised;
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource};
+use overhead_kernel::raised;
 use overhead_model::exit::{COMPLETE, FAILED, PARTIAL};
 use std::fmt::Write;
 

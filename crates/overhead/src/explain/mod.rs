@@ -4,13 +4,8 @@ mod json;
 mod page;
 mod text;
 
-use crate::cli::{Choice, Color, DecodeArgs, choice_parser};
-use crate::exit::bail_usage;
-use crate::inputs::{InputPlan, can_be_read_again};
-use crate::keys::KeyReader;
-use crate::numbers;
+use crate::options::{Choice, Color, choice_parser};
 use crate::print;
-use crate::warnings::Warnings;
 use anyhow::{Error, Result, anyhow};
 use clap::{Args, ValueEnum};
 use overhead_dissect::explain::{
@@ -18,7 +13,9 @@ use overhead_dissect::explain::{
     SizedOperation,
 };
 use overhead_model::record::ViewRow;
-use overhead_model::{Class, FrameFacts};
+use overhead_model::{Class, FrameFacts, bail_usage};
+use overhead_options::DecodeArgs;
+use overhead_reading::{InputPlan, KeyReader, Warnings, can_be_read_again};
 use overhead_report::PageExample;
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
@@ -109,7 +106,7 @@ impl ExplainArgs {
         if !can_be_read_again(&self.file) {
             bail_usage!("{file}: explain reads its file three times: save a pipe to a file first");
         }
-        let input = InputPlan::open(vec![self.file.clone()], &self.decode)?;
+        let input = InputPlan::open(vec![self.file.clone()], &self.decode.plan())?;
         let is_numbered = self.find_row(&input)?;
         let mut warnings = Warnings::default();
         let keys = input.read_keys(&mut warnings)?;
@@ -174,11 +171,11 @@ impl ExplainArgs {
 
     /// Replaces the number of a statement by its name and text. Returns whether there was one.
     fn find_row(&mut self, input: &InputPlan) -> Result<bool> {
-        let numbered = self.statement.take_if(|text| numbers::number(text).is_some());
+        let numbered = self.statement.take_if(|text| overhead_reading::number(text).is_some());
         let number = self.row.take().or(numbered);
         let is_numbered = number.is_some();
         if let Some(number) = number {
-            let row = numbers::statement(&numbers::statements(input)?, &number)?;
+            let row = overhead_reading::statement(&overhead_reading::statements(input)?, &number)?;
             // A placeholder stands for several statements, or for none.
             self.statement = row.statement.filter(|text| !text.starts_with('('));
             self.name = Some(row.name);
@@ -227,8 +224,11 @@ impl ExplainArgs {
         if fit > 0 {
             return anyhow!("{file}: --nth {} of an {what}: there are {}", self.nth.unwrap_or(1), grouped(fit));
         }
-        let statements =
-            self.statement.as_ref().and_then(|_| numbers::statements(input).ok()).map(|rows| statements(&rows));
+        let statements = self
+            .statement
+            .as_ref()
+            .and_then(|_| overhead_reading::statements(input).ok())
+            .map(|rows| statements(&rows));
         match statements.filter(|statements| !statements.is_empty()) {
             Some(statements) => anyhow!("{file}: no {what}: choose one of these, by its number or text: {statements}"),
             None => anyhow!("{file}: no {what}: there are {}", names(finder)),

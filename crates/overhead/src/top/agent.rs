@@ -1,29 +1,22 @@
-//! Figures of a running `overhead agent`, since it began.
+//! Totals of a running `overhead agent`, since it started.
 
 use super::feed::{Feed, Look};
-use crate::agent::{AgentToken, http_client};
-use crate::exit::StatusFault;
-use crate::warnings::Warnings;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::Result;
 use clap::Args;
+use overhead_agent::AgentClient;
 use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStatementRow};
 use overhead_model::record::By;
 use overhead_model::{Account, Class, Protocol};
+use overhead_reading::Warnings;
 use overhead_report::{KindKey, RowSums};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time that the agent has for its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// More bytes than any agent answers with.
-const LARGEST: u64 = 256 << 20;
-
-/// The agent to ask.
+/// The agent to read from.
 #[derive(Args, Debug)]
 pub struct AskedAgent {
-    /// Show the figures of the `overhead agent` that listens at this address, since it began
+    /// Show the totals of the `overhead agent` that listens at this address, since it started
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["files", "iface", "container", "filter", "buffer"])]
     pub agent: Option<String>,
     /// A file with the agent's token
@@ -31,41 +24,24 @@ pub struct AskedAgent {
     token_file: Option<PathBuf>,
 }
 
-pub struct AgentFeed {
-    client: ureq::Agent,
-    address: String,
-    token: Option<AgentToken>,
-}
+/// The totals of a running agent.
+pub struct AgentFeed(AgentClient);
 
 impl AgentFeed {
+    /// Opens the agent at this address.
     pub fn open(asked: &AskedAgent, address: &str) -> Result<Self> {
-        let token = asked.token_file.as_deref().map(AgentToken::read).transpose().map_err(StatusFault::usage)?;
-        Ok(Self { client: http_client(PATIENCE), address: address.to_owned(), token })
-    }
-
-    fn rows(&self) -> Result<AgentRows> {
-        let mut request = self.client.get(format!("http://{}/rows", self.address));
-        if let Some(token) = &self.token {
-            request = request.header("Authorization", token.header());
-        }
-        let fix = || format!("--agent {}: no agent answers there: start one, or name its address", self.address);
-        let mut response = request.call().with_context(fix)?;
-        let text = response.body_mut().with_config().limit(LARGEST).read_to_string().with_context(fix)?;
-        if !response.status().is_success() {
-            bail!("--agent {}: {}", self.address, text.trim());
-        }
-        serde_json::from_str(&text).map_err(|_| anyhow!(fix()))
+        AgentClient::new(address, asked.token_file.as_deref()).map(Self)
     }
 }
 
 impl Feed for AgentFeed {
     fn title(&self) -> String {
-        format!("agent at {}", self.address)
+        format!("agent at {}", self.0.address)
     }
 
     fn look(&mut self, by: By) -> Result<Option<Look>> {
-        let AgentRows { start_ns, end_ns, dropped, flows, statements } = self.rows()?;
-        let sum = |of: fn(&AgentFlowRow) -> [u64; 2]| flows.iter().flat_map(of).sum();
+        let AgentRows { start_ns, end_ns, dropped, flows, statements } = self.0.rows()?;
+        let sum = |sides: fn(&AgentFlowRow) -> [u64; 2]| flows.iter().flat_map(sides).sum();
         let (frames, wire_bytes) = (sum(|flow| flow.segments), sum(|flow| flow.wire_bytes));
         let mut kinds = BTreeMap::<KindKey, RowSums>::new();
         match by {
@@ -77,7 +53,7 @@ impl Feed for AgentFeed {
             }
             By::Name | By::Statement | By::Server => {
                 for row @ AgentStatementRow { key, wire_bytes, operations, .. } in &statements {
-                    add(&mut kinds, label_of(row, by, key), *operations, *wire_bytes);
+                    add(&mut kinds, row_label(row, by, key), *operations, *wire_bytes);
                 }
             }
         }
@@ -97,8 +73,8 @@ impl Feed for AgentFeed {
     }
 }
 
-/// Returns the class and label of the row of a statement. Those of all classes count for a server.
-fn label_of(row: &AgentStatementRow, by: By, key: &AgentRowKey) -> (Class, String) {
+/// Returns the class and label of the row of a statement. By server, all classes share a row.
+fn row_label(row: &AgentStatementRow, by: By, key: &AgentRowKey) -> (Class, String) {
     let class = Class::ALL.into_iter().find(|class| class.name() == row.class).unwrap_or(Class::Workload);
     match by {
         By::Server => (Class::Workload, format!("{} {}", key.server, key.system)),
@@ -107,7 +83,7 @@ fn label_of(row: &AgentStatementRow, by: By, key: &AgentRowKey) -> (Class, Strin
     }
 }
 
-/// The accounts of the bytes are not known.
+/// Adds a row. The accounts of its bytes are unknown.
 fn add(kinds: &mut BTreeMap<KindKey, RowSums>, (class, label): (Class, String), count: u64, wire_bytes: [u64; 2]) {
     let sums: &mut RowSums = kinds.entry(KindKey { class, protocol: Protocol::Resp, label }).or_default();
     sums.count += count;

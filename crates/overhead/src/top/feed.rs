@@ -1,8 +1,8 @@
 //! The source of the screen's figures.
 
-use crate::warnings::Warnings;
 use anyhow::Result;
 use overhead_model::record::By;
+use overhead_reading::Warnings;
 use overhead_report::OperationKind;
 use std::time::Duration;
 

@@ -1,12 +1,11 @@
 use super::feed::{Feed, Look};
-use crate::capture::{CaptureLimits, CaptureThreads, LivePlan, byte_size, runtime};
-use crate::cli::DecodeArgs;
-use crate::keys::KeyReader;
-use crate::sample::DissectArgs;
-use crate::warnings::Warnings;
+use crate::capture::byte_size;
 use anyhow::Result;
 use clap::Args;
+use overhead_host::runtime;
+use overhead_live::{CaptureLimits, CaptureThreads, LivePlan};
 use overhead_model::record::By;
+use overhead_reading::{DecodePlan, DissectPlan, KeyReader, Warnings};
 use overhead_report::Aggregate;
 use overhead_report::text::counted;
 use std::collections::BTreeMap;
@@ -34,7 +33,7 @@ pub struct LiveArgs {
 pub struct LiveFeed {
     capturing: CaptureThreads,
     runtime: Runtime,
-    begun: Instant,
+    started: Instant,
     title: String,
     is_over: bool,
     /// The container's connections on other interfaces, by interface.
@@ -43,17 +42,18 @@ pub struct LiveFeed {
 
 impl LiveFeed {
     /// Starts to capture.
-    pub fn open(args: &LiveArgs, decode: &DecodeArgs) -> Result<Self> {
-        let mut which = decode.which.clone();
-        let (mut plan, elsewhere) = LivePlan::find(args.iface.clone(), args.container.as_deref(), &mut which, true)?;
+    pub fn open(args: &LiveArgs, decode: DecodePlan) -> Result<Self> {
+        let DecodePlan { mut connections, keys } = decode;
+        let (mut plan, elsewhere) =
+            LivePlan::find(args.iface.clone(), args.container.as_deref(), &mut connections, true)?;
         (plan.filter, plan.buffer) = (args.filter.clone(), args.buffer);
         let (source, _) = plan.open()?;
-        let keys = KeyReader::follow(&decode.keys);
+        let keys = KeyReader::follow(&keys);
         let tally = Aggregate::new().with_rows_by(By::Connection);
-        let dissection = DissectArgs::default().dissection(&plan.selection, keys.log(), tally, None);
+        let dissection = DissectPlan::default().dissection(&plan.selection, keys.log(), tally, None);
         let capturing = CaptureThreads::start(source, dissection, keys, None, (CaptureLimits::default(), None), None);
-        let title = title(&plan.in_words(), &plan.ports, which.is_default() && plan.servers.is_empty());
-        Ok(Self { capturing, runtime: runtime()?, begun: Instant::now(), title, is_over: false, elsewhere })
+        let title = title(&plan.in_words(), &plan.ports, connections.is_default() && plan.servers.is_empty());
+        Ok(Self { capturing, runtime: runtime()?, started: Instant::now(), title, is_over: false, elsewhere })
     }
 }
 
@@ -74,10 +74,10 @@ impl Feed for LiveFeed {
     }
 
     fn look(&mut self, by: By) -> Result<Option<Look>> {
-        let Self { capturing, runtime, begun, is_over, .. } = self;
+        let Self { capturing, runtime, started, is_over, .. } = self;
         *is_over |= runtime.block_on(async { tokio::time::timeout(Duration::ZERO, capturing.ended()).await.is_ok() });
-        // The figures cover the time up to the request, however long the answer takes.
-        let at = begun.elapsed();
+        // The values cover the time up to the request, however long the answer takes.
+        let at = started.elapsed();
         let answer = runtime.block_on(capturing.kinds(by));
         let dropped = capturing.progress().dropped;
         Ok(answer.map(|(kinds, frames, wire_bytes)| Look { at, frames, wire_bytes, dropped, kinds, is_over: *is_over }))

@@ -11,15 +11,16 @@ mod screen;
 mod terminal;
 mod view;
 
-use crate::cli::{Choice, DecodeArgs, ROW_GRAINS, RowGrain, choice_parser};
-use crate::exit::bail_usage;
-use crate::inputs::InputPlan;
+use crate::options::{Choice, ROW_GRAINS, RowGrain, choice_parser};
 use crate::print;
-use crate::time::duration;
 use anyhow::Result;
 use clap::Args;
 use feed::Feed;
+use overhead_model::bail_usage;
 use overhead_model::record::By;
+use overhead_options::DecodeArgs;
+use overhead_reading::InputPlan;
+use overhead_reading::time::duration;
 use screen::Screen;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -101,13 +102,13 @@ impl TopArgs {
         }
         if self.files.is_empty() {
             #[cfg(feature = "live")]
-            return Ok(Box::new(live::LiveFeed::open(&self.live, &self.decode)?));
+            return Ok(Box::new(live::LiveFeed::open(&self.live, self.decode.plan())?));
             #[cfg(not(feature = "live"))]
             bail_usage!("this build cannot capture: name a capture to replay");
         }
         // A single screen covers the whole capture, which is read at full speed.
         let speed = (!self.once).then_some(self.speed);
-        Ok(Box::new(replay::ReplayFeed::open(InputPlan::open(self.files.clone(), &self.decode)?, speed)?))
+        Ok(Box::new(replay::ReplayFeed::open(InputPlan::open(self.files.clone(), &self.decode.plan())?, speed)?))
     }
 }
 

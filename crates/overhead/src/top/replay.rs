@@ -1,12 +1,11 @@
 //! Figures of a capture, replayed at its original speed or another.
 
 use super::feed::{Feed, Look};
-use crate::inputs::{Dissect, InputPlan, can_be_read_again};
-use crate::warnings::Warnings;
 use anyhow::{Result, anyhow};
 use overhead_dissect::Dissector;
 use overhead_model::Frame;
 use overhead_model::record::By;
+use overhead_reading::{Dissect, InputPlan, Warnings, can_be_read_again};
 use overhead_report::{Aggregate, OperationKind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;

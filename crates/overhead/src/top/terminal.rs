@@ -3,10 +3,10 @@
 use super::draw::{lines, page, plain, styled};
 use super::feed::Feed;
 use super::screen::{Effect, Screen};
-use crate::cli::no_color;
 use crate::print;
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
+use overhead_options::no_color;
 use ratatui::Frame;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -147,7 +147,7 @@ pub fn once(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
         }
     }
     look(feed, screen)?;
-    let width = print::style(false).width.unwrap_or(usize::MAX);
+    let width = crate::terminal::style(false).width.unwrap_or(usize::MAX);
     let text: String = lines(screen, width, None).iter().map(|line| plain(line) + "\n").collect();
     print::verbatim(&text)
 }

@@ -17,7 +17,7 @@ impl<'a> CompressedBody<'a> {
     pub fn read(compression: CqlCompression, body: &'a [u8]) -> Option<Self> {
         match compression {
             CqlCompression::Lz4 => Self::lz4(body),
-            // LZ4's big-endian length begins with 0 for bodies below 16 MiB; Snappy's variable-length integer does so
+            // LZ4's big-endian length starts with 0 for bodies below 16 MiB; Snappy's variable-length integer does so
             // only for empty bodies.
             CqlCompression::NotSeen if body.len() > 4 && body.first() == Some(&0) => Self::lz4(body),
             CqlCompression::Snappy | CqlCompression::NotSeen => Self::snappy(body),

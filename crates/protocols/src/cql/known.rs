@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Types in all shared statements.
 const TYPES: usize = 1 << 19;
 
-/// Prepared statements by id, shared by all connections of a capture. The lock is never contended: one thread decodes them all.
+/// Prepared statements by id, shared by all connections of a capture. The lock is never contended: it only lets the dissector move to
+/// another thread.
 #[derive(Clone, Debug, Default)]
 pub struct SharedStatements(Arc<Mutex<StatementsById>>);
 

@@ -75,6 +75,9 @@ impl Cql {
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
+    pairs_by_order: false,
+    takes_resp: false,
+    has_udp: false,
     // OPTIONS in version 4, stream 0, no body; the answer is SUPPORTED or an error.
     greeting: b"\x04\0\0\0\x05\0\0\0\0",
     reply: b"\x84\0\0\0\x06\0\0\0\x02\0\0",
@@ -82,7 +85,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    match Sniff::of_sides(message_begins(bytes, Side::Request), message_begins(bytes, Side::Response)) {
+    match Sniff::from_sides(message_begins(bytes, Side::Request), message_begins(bytes, Side::Response)) {
         Sniff::No => sniff_segment(bytes),
         sniffed => sniffed,
     }
@@ -93,7 +96,7 @@ fn sniff_segment(bytes: &[u8]) -> Sniff {
     let mut formats = [SegmentFormat::Plain, SegmentFormat::Compressed].into_iter();
     let Some(segment) = formats.find_map(|format| CqlSegment::read(bytes, format)) else { return Sniff::No };
     let payload = bytes.get(segment.header() as usize..).unwrap_or_default();
-    // LZ4 begins with a token; its high bits are the number of bytes that follow as they are, or 15 and a further byte.
+    // LZ4 starts with a token; its high bits are the number of bytes that follow as they are, or 15 and a further byte.
     let token = payload.first().filter(|_| segment.packed);
     match payload.get(token.map_or(0, |token| 1 + usize::from(token >> 4 == 15))) {
         Some(0x05) => Sniff::Request,

@@ -163,10 +163,19 @@ impl Session {
 
     /// Hashes the state; returns false if it has too many statements.
     pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
-        // Omitted fields follow from the others or are constant while the state has a version.
-        let CqlSessionMemory { prepared, first_prepared, prepared_ids: _, types: _, sent, .. } = &*self.memory;
+        // All fields are named, so that a new one cannot be missed. The ignored ones follow from the others, or are constant
+        // while the state has a version.
         let CqlSessionMemory {
-            in_system_keyspace, compression, extensions, compresses: _, missed_statement: _, ..
+            prepared,
+            first_prepared,
+            prepared_ids: _,
+            types: _,
+            sent,
+            in_system_keyspace,
+            compression,
+            extensions,
+            compresses: _,
+            missed_statement: _,
         } = &*self.memory;
         let is_little = prepared.len() <= FED_STATEMENTS;
         if is_little {
@@ -288,7 +297,7 @@ impl Session {
     }
 
     fn classify(&self, text: &[u8]) -> (Option<&'static str>, Class) {
-        let statement = CqlStatement::of(text);
+        let statement = CqlStatement::parse(text);
         let tables = matches!(statement.verb, Some("SELECT" | "INSERT" | "UPDATE" | "DELETE"));
         let system = tables && statement.system.unwrap_or(self.memory.in_system_keyspace);
         (statement.verb, if system { Class::Background } else { Class::Workload })

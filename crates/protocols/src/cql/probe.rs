@@ -4,7 +4,7 @@ use super::wire::{Header, flag, opcode};
 use overhead_decode::MessageBoundary;
 use overhead_model::Side;
 
-/// Returns whether `bytes` begin a message of `side`: a valid header, then a body whose start fits its opcode.
+/// Returns whether `bytes` start a message of `side`: a valid header, then a body whose start fits its opcode.
 pub fn message_begins(bytes: &[u8], side: Side) -> MessageBoundary {
     let header = match Header::read(bytes, side) {
         Ok(Some(header)) => header,

@@ -182,8 +182,8 @@ fn statement<'a, R: Reader>(cursor: &mut Cursor<'a, '_, '_, R>) -> FieldRead<(&'
     let length = u64::from(cursor.u32_be(Account::Framing, "string length")?);
     let here = cursor.peek();
     let whole = usize::try_from(length).ok().and_then(|length| here.get(..length));
-    let verb = |text| move || CqlStatement::of(text).verb.unwrap_or_default().to_owned();
-    let read = |text| crate::statement::of(text, whole.is_some(), StatementDialect::Cql, verb(text));
+    let verb = |text| move || CqlStatement::parse(text).verb.unwrap_or_default().to_owned();
+    let read = |text| crate::statement::normalise_cached(text, whole.is_some(), StatementDialect::Cql, verb(text));
     let is_wanted = cursor.out().wants_statements();
     let normalised = if is_wanted { read(whole.unwrap_or(here)) } else { NormalisedStatement::default() };
     if normalised.has_free_numbers {

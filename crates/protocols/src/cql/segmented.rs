@@ -133,7 +133,7 @@ impl Cql {
         Ok(Step::Progress)
     }
 
-    /// Returns the length of the message that begins in `first` and continues in others; otherwise 0.
+    /// Returns the length of the message that starts in `first` and continues in others; otherwise 0.
     fn message_length(&mut self, side: Side, first: CqlSegment, input: Input<'_>) -> u64 {
         if first.self_contained {
             return 0;
@@ -215,7 +215,7 @@ impl Cql {
                 continue;
             }
             // Messages share a segment's header and checksum as they share frame headers.
-            let around = overhead.of(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
+            let around = overhead.divide(segment.header() + TRAILER, owners.iter().map(|&(_, weight)| weight));
             post_shares(owners, around, (Account::Framing, "segment header", segment.header()), out);
             if segment.packed {
                 player.post_pro_rata(segment.length, segment.wire, shares, out);

@@ -40,7 +40,7 @@ pub fn is_system_keyspace(name: &[u8]) -> bool {
 }
 
 impl CqlStatement {
-    pub fn of(text: &[u8]) -> Self {
+    pub fn parse(text: &[u8]) -> Self {
         let mut words = StatementLexer::new(text, StatementDialect::Cql);
         let Some((TokenKind::Word, first)) = words.token() else { return Self { verb: None, system: None } };
         let verb = VERBS.iter().copied().find(|verb| is(first, verb)).or_else(|| match () {
@@ -84,44 +84,47 @@ fn keyspace(words: &mut StatementLexer<'_>) -> Option<bool> {
 mod tests {
     use super::CqlStatement;
 
-    fn of(text: &str) -> (Option<&'static str>, Option<bool>) {
-        let statement = CqlStatement::of(text.as_bytes());
+    fn verb_and_system(text: &str) -> (Option<&'static str>, Option<bool>) {
+        let statement = CqlStatement::parse(text.as_bytes());
         (statement.verb, statement.system)
     }
 
     #[test]
     fn the_verb_is_the_first_word_behind_comments() {
-        assert_eq!(of("select a from t").0, Some("SELECT"));
-        assert_eq!(of("\n -- a comment\n /* and /* another */ // third\nInsert INTO t").0, Some("INSERT"));
-        assert_eq!(of("BEGIN UNLOGGED BATCH INSERT INTO t").0, Some("BATCH"));
-        assert_eq!(of("begin batch using timestamp 1 update t").0, Some("BATCH"));
-        assert_eq!(of("BEGIN TRANSACTION LET a = (SELECT * FROM t WHERE k = 1);").0, Some("TRANSACTION"));
-        assert_eq!(of("BEGIN").0, None);
-        assert_eq!(of("desc tables").0, Some("DESCRIBE"));
-        assert_eq!(of("frobnicate"), (None, None));
-        assert_eq!(of(""), (None, None));
-        assert_eq!(of("-- nothing else"), (None, None));
-        assert_eq!(of("/* not closed SELECT"), (None, None));
+        assert_eq!(verb_and_system("select a from t").0, Some("SELECT"));
+        assert_eq!(verb_and_system("\n -- a comment\n /* and /* another */ // third\nInsert INTO t").0, Some("INSERT"));
+        assert_eq!(verb_and_system("BEGIN UNLOGGED BATCH INSERT INTO t").0, Some("BATCH"));
+        assert_eq!(verb_and_system("begin batch using timestamp 1 update t").0, Some("BATCH"));
+        assert_eq!(verb_and_system("BEGIN TRANSACTION LET a = (SELECT * FROM t WHERE k = 1);").0, Some("TRANSACTION"));
+        assert_eq!(verb_and_system("BEGIN").0, None);
+        assert_eq!(verb_and_system("desc tables").0, Some("DESCRIBE"));
+        assert_eq!(verb_and_system("frobnicate"), (None, None));
+        assert_eq!(verb_and_system(""), (None, None));
+        assert_eq!(verb_and_system("-- nothing else"), (None, None));
+        assert_eq!(verb_and_system("/* not closed SELECT"), (None, None));
     }
 
     #[test]
     fn tables_of_the_server_are_told_by_their_keyspace() {
-        assert_eq!(of("SELECT a, b FROM system.peers WHERE x = 1").1, Some(true));
-        assert_eq!(of("SELECT a FROM System_Schema . tables").1, Some(true));
-        assert_eq!(of("SELECT a FROM \"system_auth\".roles").1, Some(true));
-        assert_eq!(of("INSERT INTO system_traces.events (a) VALUES (1)").1, Some(true));
-        assert_eq!(of("UPDATE system.local SET a = 1").1, Some(true));
-        assert_eq!(of("DELETE a FROM system.local").1, Some(true));
+        assert_eq!(verb_and_system("SELECT a, b FROM system.peers WHERE x = 1").1, Some(true));
+        assert_eq!(verb_and_system("SELECT a FROM System_Schema . tables").1, Some(true));
+        assert_eq!(verb_and_system("SELECT a FROM \"system_auth\".roles").1, Some(true));
+        assert_eq!(verb_and_system("INSERT INTO system_traces.events (a) VALUES (1)").1, Some(true));
+        assert_eq!(verb_and_system("UPDATE system.local SET a = 1").1, Some(true));
+        assert_eq!(verb_and_system("DELETE a FROM system.local").1, Some(true));
     }
 
     #[test]
     fn other_tables_are_not_whatever_their_names_remind_of() {
-        assert_eq!(of("SELECT a FROM lab.system").1, Some(false));
-        assert_eq!(of("SELECT a FROM system").1, None);
-        assert_eq!(of("SELECT \"FROM\", 'FROM system.local', $$FROM system.peers$$ FROM lab.t").1, Some(false));
-        assert_eq!(of("SELECT a FROM lab.t WHERE b = 'x' AND c = 'FROM system.local'").1, Some(false));
-        assert_eq!(of("SELECT a FROM").1, None);
-        assert_eq!(of("SELECT a FROM 'x").1, None);
-        assert_eq!(of("SELECT a FROM \"not closed").1, None);
+        assert_eq!(verb_and_system("SELECT a FROM lab.system").1, Some(false));
+        assert_eq!(verb_and_system("SELECT a FROM system").1, None);
+        assert_eq!(
+            verb_and_system("SELECT \"FROM\", 'FROM system.local', $$FROM system.peers$$ FROM lab.t").1,
+            Some(false)
+        );
+        assert_eq!(verb_and_system("SELECT a FROM lab.t WHERE b = 'x' AND c = 'FROM system.local'").1, Some(false));
+        assert_eq!(verb_and_system("SELECT a FROM").1, None);
+        assert_eq!(verb_and_system("SELECT a FROM 'x").1, None);
+        assert_eq!(verb_and_system("SELECT a FROM \"not closed").1, None);
     }
 }

@@ -28,7 +28,7 @@ fn decode(conversation: &[(Side, &[u8])]) -> Transcript {
     check(|| Cql::new(false), conversation)
 }
 
-/// Decodes a conversation that began before the capture.
+/// Decodes a conversation that started before the capture.
 fn decode_later(conversation: &[(Side, &[u8])]) -> Transcript {
     check(|| Cql::new(true), conversation)
 }

@@ -24,26 +24,26 @@ pub(super) enum HttpBody {
 impl HttpBody {
     /// Returns the body of a request (section 6.3, rules 3 to 7). Fails if its length is unclear: a server refuses
     /// such a request and closes the connection.
-    pub fn of_request(lengths: &HeadFields) -> DecodeStep<Self> {
+    pub fn in_request(lengths: &HeadFields) -> DecodeStep<Self> {
         match lengths {
             HeadFields { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
             HeadFields { is_coded: true, .. } => Err(Malformed("a request whose body is coded, and not in chunks")),
-            HeadFields { content: Some(content), .. } => content.map(Self::of_length),
+            HeadFields { content: Some(content), .. } => content.map(Self::with_length),
             _ => Ok(Self::Over),
         }
     }
 
     /// Returns the body of a response that may have one (section 6.3, rules 3 to 8). Fails if lengths contradict each
     /// other.
-    pub fn of_response(lengths: &HeadFields) -> DecodeStep<Self> {
+    pub fn in_response(lengths: &HeadFields) -> DecodeStep<Self> {
         match lengths {
             HeadFields { is_coded: true, is_chunked: true, .. } => Ok(Self::ChunkLine),
-            HeadFields { is_coded: false, content: Some(content), .. } => content.map(Self::of_length),
+            HeadFields { is_coded: false, content: Some(content), .. } => content.map(Self::with_length),
             _ => Ok(Self::UntilClose),
         }
     }
 
-    fn of_length(len: u64) -> Self {
+    fn with_length(len: u64) -> Self {
         if len == 0 { Self::Over } else { Self::Length(len) }
     }
 
@@ -53,7 +53,7 @@ impl HttpBody {
             Self::Over => Ok(Step::More),
             Self::Length(left) => {
                 let taken = data(*left, input, out);
-                *self = Self::of_length(*left - taken);
+                *self = Self::with_length(*left - taken);
                 Ok(Step::Progress)
             }
             Self::Chunk(left) => {

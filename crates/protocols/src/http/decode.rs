@@ -52,7 +52,21 @@ pub(super) struct HttpResponse {
     pub knows_software: bool,
 }
 
+impl HttpRequest {
+    /// Returns whether no request is incomplete. Only `knows_software` outlives a request.
+    pub fn is_between(&self) -> bool {
+        let Self { message, op: _, early: _, waits: _, name: _, statement: _, knows_software: _ } = self;
+        message.is_between()
+    }
+}
+
 impl HttpResponse {
+    /// Returns whether no response is incomplete. Only `knows_software` outlives a response.
+    pub fn is_between(&self) -> bool {
+        let Self { message, op: _, is_error: _, is_orphan: _, knows_software: _ } = self;
+        message.is_between()
+    }
+
     fn outcome(&self) -> Outcome {
         if self.is_error { Outcome::Error } else { Outcome::Ok }
     }
@@ -63,8 +77,9 @@ impl HttpResponse {
 type HttpHead<'a> = (Cow<'a, [u8]>, usize, bool);
 
 impl HttpMessage {
-    pub fn is_between(&self) -> bool {
-        self.stage == HttpStage::Head
+    fn is_between(&self) -> bool {
+        let Self { stage, scanned: _, is_begun: _ } = self;
+        *stage == HttpStage::Head
     }
 
     fn reset(&mut self) {
@@ -156,7 +171,7 @@ impl Http {
         // Without a length, the next message cannot be found.
         self.request.message.stage = HttpStage::Endless;
         if !is_cut {
-            self.request.message.stage = HttpStage::Body(HttpBody::of_request(&lengths)?);
+            self.request.message.stage = HttpStage::Body(HttpBody::in_request(&lengths)?);
             if self.request.message.stage == HttpStage::Body(HttpBody::Over) {
                 self.end_request(out);
             }
@@ -245,11 +260,11 @@ impl Http {
                 Ok(HttpBody::Over)
             }
             (204 | 304, _) | (_, HttpMethod::Head) => Ok(HttpBody::Over),
-            _ => HttpBody::of_response(lengths),
+            _ => HttpBody::in_response(lengths),
         }
     }
 
-    /// Ends an interim response, which says nothing about the outcome.
+    /// Ends an interim response, which does not decide the outcome.
     fn end_interim<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.response.message.reset();
         if self.response.is_orphan {

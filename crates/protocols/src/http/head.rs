@@ -85,7 +85,7 @@ pub fn request<R: Reader>(
     let has_statement = out.wants_statements();
     let mut parts = HeadCursor::new(head, heading.len, out);
     parts.take(method.as_bytes(), Query, "method");
-    let target = RequestTarget::of(target.as_bytes());
+    let target = RequestTarget::new(target.as_bytes());
     post_target(target, &mut parts);
     parts.take(version(head), Framing, "version");
     let lengths = fields(request.headers, Side::Request, heading.knows_software, &mut parts);
@@ -193,7 +193,7 @@ fn name(method: &str, target: RequestTarget<'_>, name: &mut String) {
     name.clear();
     name.push_str(shown_method(method));
     name.push(' ');
-    name.push_str(&pattern::of_segment(if segment.is_empty() { b"/" } else { segment }));
+    name.push_str(&pattern::segment_pattern(if segment.is_empty() { b"/" } else { segment }));
 }
 
 /// Writes the method and the pattern of the path. The query part is user data and left out.

@@ -37,6 +37,9 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     // The first line names the protocol, so one direction is enough.
     is_text: false,
+    pairs_by_order: false,
+    takes_resp: false,
+    has_udp: false,
     greeting: b"HEAD / HTTP/1.0\r\n\r\n",
     reply: b"HTTP/1.0 200 OK\r\n\r\n",
     is_greeted: |reply| reply.starts_with(b"HTTP/1."),
@@ -50,7 +53,7 @@ pub struct Http {
 }
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    Sniff::of_sides(wire::begins_request(bytes), wire::begins_response(bytes))
+    Sniff::from_sides(wire::begins_request(bytes), wire::begins_response(bytes))
 }
 
 impl Decoder for Http {
@@ -85,9 +88,8 @@ impl Decoder for Http {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        // Between operations, only the known software matters.
         let Self { request, response, pairing } = self;
-        let is_idle = request.message.is_between() && response.message.is_between() && pairing.is_idle();
+        let is_idle = request.is_between() && response.is_between() && pairing.is_idle();
         is_idle.then(|| u64::from(request.knows_software) | u64::from(response.knows_software) << 1)
     }
 

@@ -43,7 +43,7 @@ impl HttpPairing {
         self.pending.front().copied()
     }
 
-    /// The response to the first request begins.
+    /// The response to the first request starts.
     pub fn answered(&mut self) {
         self.pending.pop_front();
     }
@@ -52,7 +52,7 @@ impl HttpPairing {
         self.pending.iter().any(|pending| pending.op == op)
     }
 
-    /// Returns the protocol that the last request asks to switch to.
+    /// Returns the protocol that the last request offers to switch to.
     pub fn asked_to_switch(&self) -> Option<&'static str> {
         self.pending.back()?.switches_to
     }
@@ -98,7 +98,8 @@ impl HttpPairing {
 
     /// Returns whether nothing is outstanding and the connection is still decoded.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.switched.is_none()
+        let Self { pending, switched } = self;
+        pending.is_empty() && switched.is_none()
     }
 
     pub fn held(&self) -> usize {

@@ -23,7 +23,7 @@ const METHODS: [&[u8]; 9] = [b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTI
 
 const VERSION: &[u8] = b"HTTP/1.";
 
-/// Returns whether `bytes` begin a request (section 3); only a limited window is inspected.
+/// Returns whether `bytes` start a request (section 3); only a limited window is inspected.
 pub(super) fn begins_request(bytes: &[u8]) -> MessageBoundary {
     let len = bytes.iter().take(MAX_METHOD + 1).take_while(|byte| matches!(byte, b'A'..=b'Z' | b'-' | b'_')).count();
     let (method, rest) = bytes.split_at(len);
@@ -64,7 +64,7 @@ fn is_of_target(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f
 }
 
-/// Returns whether `bytes` begin a response (section 4).
+/// Returns whether `bytes` start a response (section 4).
 pub(super) fn begins_response(bytes: &[u8]) -> MessageBoundary {
     let prefix = bytes.get(..VERSION.len()).unwrap_or(bytes);
     if !VERSION.starts_with(prefix) {
@@ -89,7 +89,7 @@ pub(super) fn status(head: &[u8]) -> u16 {
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// Returns whether `bytes` may begin a request, valid or not: a token (RFC 9110 section 5.6.2) and a space.
+/// Returns whether `bytes` may start a request, valid or not: a token (RFC 9110 section 5.6.2) and a space.
 pub(super) fn may_begin_request(bytes: &[u8]) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let len = bytes.iter().take(MAX_METHOD + 1).take_while(|byte| is_token(**byte)).count();
@@ -105,7 +105,7 @@ pub(super) fn is_request_line(line: &[u8]) -> bool {
     may_begin_request(line) && !words.is_empty() && major.is_ascii_digit() && minor.is_ascii_digit()
 }
 
-/// Returns whether `bytes` begin the HTTP/2 connection of a server: a SETTINGS frame of stream 0 (RFC 9113 section
+/// Returns whether `bytes` start the HTTP/2 connection of a server: a SETTINGS frame of stream 0 (RFC 9113 section
 /// 6.5), with a header of nine bytes.
 pub(super) fn begins_http2(bytes: &[u8]) -> MessageBoundary {
     match bytes.first_chunk() {
@@ -125,7 +125,7 @@ pub(super) struct RequestTarget<'a> {
 
 impl<'a> RequestTarget<'a> {
     /// Splits a target. A target without a path (`*`, or a host and port) counts as one.
-    pub fn of(target: &'a [u8]) -> Self {
+    pub fn new(target: &'a [u8]) -> Self {
         let (origin, rest) = target.split_at(origin_len(target));
         let path = rest.iter().position(|byte| *byte == b'?').unwrap_or(rest.len());
         let (path, query) = rest.split_at(path);

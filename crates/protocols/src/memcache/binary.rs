@@ -24,7 +24,7 @@ struct Header {
 }
 
 impl Header {
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn read(bytes: &[u8]) -> Option<Self> {
         let &[_, opcode, k0, k1, extras, _, s0, s1, b0, b1, b2, b3, o0, o1, o2, o3] = bytes.first_chunk::<16>()?;
         Some(Self {
             opcode,
@@ -57,7 +57,7 @@ impl Header {
 impl Memcache {
     /// Decodes header, extras and key; the value is posted separately.
     pub(super) fn binary<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
-        let Some(header) = Header::of(input.bytes) else {
+        let Some(header) = Header::read(input.bytes) else {
             return input.await_more("a header that was not captured").map(Some);
         };
         if header.body < header.key + header.extras {
@@ -77,7 +77,7 @@ impl Memcache {
     }
 
     fn binary_request<R: Reader>(&mut self, header: Header, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
-        let BinaryOpcode { name, quiet, extras } = opcodes::of(header.opcode);
+        let BinaryOpcode { name, quiet, extras } = opcodes::from_code(header.opcode);
         let op = out.open();
         out.charge(op);
         let mut cursor = Cursor::new(input, HEADER + header.extras + header.key, out);
@@ -147,7 +147,7 @@ impl Memcache {
         }
     }
 
-    /// Begins the value; without one, ends the message.
+    /// Starts the value; without one, ends the message.
     fn begin<R: Reader>(&mut self, left: u64, account: Account, out: &mut Out<'_, R>) {
         let side = out.side();
         if left > 0 {
@@ -169,7 +169,7 @@ fn post_key<R: Reader>(
     free: Free,
     cursor: &mut Cursor<'_, '_, '_, R>,
 ) {
-    cursor.out().set_read(opcodes::repeats_key(header.opcode) || opcodes::of(header.opcode).quiet);
+    cursor.out().set_read(opcodes::repeats_key(header.opcode) || opcodes::from_code(header.opcode).quiet);
     let _ = cursor.skip_free(header.key, account, field, free);
     cursor.out().set_read(false);
 }

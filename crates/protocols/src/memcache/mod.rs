@@ -45,6 +45,9 @@ pub fn knows(name: &str) -> bool {
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
+    pairs_by_order: true,
+    takes_resp: false,
+    has_udp: true,
     greeting: b"version\r\n",
     reply: b"VERSION 1.6.18\r\n",
     is_greeted: |reply| reply.starts_with(b"VERSION ") || reply.starts_with(b"CLIENT_ERROR unauthenticated"),

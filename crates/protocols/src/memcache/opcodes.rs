@@ -33,7 +33,7 @@ const fn opcode(name: &'static str, quiet: bool, extras: BinaryExtras) -> Binary
 }
 
 /// Returns the description of an opcode. Its name is the text command's, prefixed to keep the two apart.
-pub(super) const fn of(code: u8) -> BinaryOpcode {
+pub(super) const fn from_code(code: u8) -> BinaryOpcode {
     use BinaryExtras::{Count, Other, Store, Time};
     match code {
         0x00 => opcode("bin get", false, Other),

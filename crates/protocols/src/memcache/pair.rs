@@ -73,7 +73,7 @@ pub(super) enum ReplyKeyword {
 }
 
 impl ReplyKeyword {
-    /// Returns whether it begins the reply to a meta command, which may repeat the key.
+    /// Returns whether it starts the reply to a meta command, which may repeat the key.
     pub fn is_meta(self) -> bool {
         matches!(self, Self::Fetched | Self::Done | Self::Miss | Self::Absent | Self::Refused)
     }
@@ -130,7 +130,7 @@ pub(super) struct MemcachePending {
     pub ask: MemcacheRequestKind,
     /// Not always answered.
     pub quiet: bool,
-    /// A meta command that asks for the value.
+    /// A meta command that requests the value.
     pub fetches: bool,
     /// Distinguishes its reply from others: a fingerprint of the opaque or key that the reply repeats (0: neither), or
     /// a binary opaque with half a fingerprint of the key above it (0: not repeated). [`UNTOLD`] if it was not needed.
@@ -203,7 +203,8 @@ impl Default for MemcachePairing {
 
 impl MemcachePairing {
     pub fn is_empty(&self) -> bool {
-        self.pending.is_empty()
+        let Self { pending, quiet: _, reach: _, excess: _, has_silent: _ } = self;
+        pending.is_empty()
     }
 
     /// Returns whether a quiet request waits, so that a reply must be identified by more than its position.
@@ -226,7 +227,7 @@ impl MemcachePairing {
         Ok(())
     }
 
-    /// Removes the request answered by a reply that begins with `word`. `id` computes what the reply repeats (0:
+    /// Removes the request answered by a reply that starts with `word`. `id` computes what the reply repeats (0:
     /// nothing), if that is needed.
     pub fn answer<R: Reader>(
         &mut self,

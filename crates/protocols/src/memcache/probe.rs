@@ -1,4 +1,4 @@
-//! Recognises the first bytes of a connection, and the beginning of a message.
+//! Recognises the first bytes of a connection, and the start of a message.
 
 use super::wire::{self, Command};
 use crate::Sniff;
@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> Sniff {
             _ => Sniff::More,
         };
     };
-    let words = wire::LineWords::of(line);
+    let words = wire::LineWords::new(line);
     match Command::named(words.get(0)) {
         Some(_) if !wire::is_text(line) => Sniff::No,
         Some(command) if is_certain(command, &words) => Sniff::Request,
@@ -57,7 +57,7 @@ fn is_certain(command: &Command, words: &wire::LineWords<'_>) -> bool {
     }
 }
 
-/// Returns whether bytes begin a reply, and whether that is certain; `None` if they do not.
+/// Returns whether bytes start a reply, and whether that is certain; `None` if they do not.
 fn begins_reply(bytes: &[u8]) -> Option<bool> {
     const PREFIXES: [&[u8]; 7] =
         [b"VALUE ", b"STAT ", b"VERSION ", b"CLIENT_ERROR ", b"SERVER_ERROR ", b"VA ", b"CONFIG "];
@@ -98,7 +98,7 @@ fn line(bytes: &[u8]) -> Option<&[u8]> {
     Some(line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Returns whether bytes within a stream begin a message.
+/// Returns whether bytes within a stream start a message.
 pub(super) fn boundary(side: Side, bytes: &[u8]) -> MessageBoundary {
     // Asked at every byte once there are enough: bytes further ahead must not change the result.
     let bytes = bytes.get(..SNIFF).unwrap_or(bytes);

@@ -36,7 +36,7 @@ impl Memcache {
         Ok(None)
     }
 
-    /// Begins the value that follows a line, and applies what the line says.
+    /// Starts the value that follows a line, and applies the line's flags and length.
     fn take_effect<R: Reader>(
         &mut self,
         word: ReplyKeyword,
@@ -113,7 +113,7 @@ fn word(name: &[u8], text: &[u8]) -> ReplyKeyword {
     }
 }
 
-/// Posts a line that begins with `name`, without its end. `is_read`: its content decides which request it answers.
+/// Posts a line that starts with `name`, without its end. `is_read`: its content decides which request it answers.
 fn post<R: Reader>(word: ReplyKeyword, name: &[u8], text: &[u8], is_read: bool, out: &mut Out<'_, R>) {
     out.set_read(is_read);
     match word {

@@ -105,7 +105,7 @@ impl Memcache {
 
     fn line<R: Reader>(&mut self, line: &[u8], out: &mut Out<'_, R>) -> DecodeStep<()> {
         let (text, end) = wire::text(line);
-        let words = LineWords::of(text);
+        let words = LineWords::new(text);
         let op = out.open();
         out.charge(op);
         self.keys.clear();

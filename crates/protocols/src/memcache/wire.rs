@@ -186,7 +186,7 @@ pub(super) struct LineWords<'a> {
 }
 
 impl<'a> LineWords<'a> {
-    pub fn of(text: &'a [u8]) -> Self {
+    pub fn new(text: &'a [u8]) -> Self {
         let mut line = Self { words: [b""; 7], last: b"", count: 0 };
         for word in words(text) {
             if let Some(place) = line.words.get_mut(line.count) {

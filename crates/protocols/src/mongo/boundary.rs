@@ -1,4 +1,4 @@
-//! Recognises the beginning of a message and the side that sends it.
+//! Recognises the start of a message and the side that sends it.
 
 use super::wire::{EMPTY_DOCUMENT, HEADER, Header, KNOWN_FLAGS, MongoOpcode, i32_at, u32_at};
 use crate::Sniff;
@@ -26,7 +26,7 @@ fn is_reply(message: &[u8]) -> bool {
         || FIRST_FIELDS.iter().any(|field| body.starts_with(field))
 }
 
-/// Returns whether a message of `side` begins here: the lengths in it must agree.
+/// Returns whether a message of `side` starts here: the lengths in it must agree.
 pub fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     if (bytes.len() as u64) < HEADER {
         return MessageBoundary::More;
@@ -50,7 +50,8 @@ fn holds(header: &Header, bytes: &[u8]) -> Option<bool> {
             known && *bytes.get(20)? <= 1 && fits(21)?
         }
         MongoOpcode::Compressed => {
-            let inner = MongoOpcode::of(i32_at(bytes, 16)?).is_some_and(|inner| inner != MongoOpcode::Compressed);
+            let inner =
+                MongoOpcode::from_code(i32_at(bytes, 16)?).is_some_and(|inner| inner != MongoOpcode::Compressed);
             inner && word(20)? as usize <= limits::DECOMPRESSED && *bytes.get(24)? <= 3
         }
         MongoOpcode::Reply => word(16)? < 16 && i32_at(bytes, 28)? >= 0 && i32_at(bytes, 32)? >= 0,

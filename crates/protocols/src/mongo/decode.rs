@@ -200,7 +200,7 @@ struct CompressedMessage {
 impl CompressedMessage {
     fn read(side: Side, message: &[u8]) -> Option<Self> {
         let at = HEADER as usize;
-        let opcode = MongoOpcode::of(i32_at(message, at)?)?;
+        let opcode = MongoOpcode::from_code(i32_at(message, at)?)?;
         let fits = opcode != MongoOpcode::Compressed && opcode.is_sent_by(side);
         fits.then_some(Self {
             opcode,
@@ -210,7 +210,7 @@ impl CompressedMessage {
     }
 }
 
-/// Returns whether no further reply can answer a server message that begins with `bytes`, unless the request was an
+/// Returns whether no further reply can answer a server message that starts with `bytes`, unless the request was an
 /// `OP_QUERY` with the exhaust flag.
 fn is_last(opcode: MongoOpcode, bytes: &[u8]) -> bool {
     match opcode {

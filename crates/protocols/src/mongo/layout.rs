@@ -71,7 +71,7 @@ pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>)
     open(walk, cursor)
 }
 
-/// Returns the texts that begin at `at` and take at most `room` bytes.
+/// Returns the texts that start at `at` and take at most `room` bytes.
 fn texts(names: NameFields, here: &[u8], at: u64, room: u64) -> Result<[Option<&[u8]>; 2], BodyStop> {
     let at = at as usize;
     if names == NameFields::None {

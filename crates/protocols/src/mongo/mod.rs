@@ -62,6 +62,9 @@ pub use boundary::sniff;
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
+    pairs_by_order: false,
+    takes_resp: false,
+    has_udp: false,
     // OP_MSG, request 1: { hello: 1, $db: "admin" }.
     greeting:
         b"\x34\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\x1f\0\0\0\x10hello\0\x01\0\0\0\x02$db\0\x06\0\0\0admin\0\0",

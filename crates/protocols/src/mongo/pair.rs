@@ -91,7 +91,8 @@ impl MongoPairing {
 
     /// Returns the version of the state; `None` while a request waits.
     pub fn idle_state(&self) -> Option<u64> {
-        self.waiting.is_empty().then(|| self.state.version())
+        let Self { waiting, state } = self;
+        waiting.is_empty().then(|| state.version())
     }
 
     pub fn feed_state(&self, state: &mut impl Hasher) -> bool {

@@ -114,7 +114,7 @@ impl CommandShape {
         self.end_element(start);
     }
 
-    /// Begins a filter, update, pipeline or sort order.
+    /// Starts a filter, update, pipeline or sort order.
     fn begin_part(&mut self, name: &[u8]) {
         self.text.push(' ');
         let goes_without_saying =
@@ -157,7 +157,7 @@ impl CommandShape {
         self.end_element(level.start);
     }
 
-    /// Ends an element that began at `start`. In a list, drops it if it equals the previous one.
+    /// Ends an element that started at `start`. In a list, drops it if it equals the previous one.
     fn end_element(&mut self, start: usize) {
         let end = self.text.len();
         let is_list = |level: &&mut ShapeLevel| level.is_array || !level.is_shown;

@@ -79,7 +79,7 @@ pub(super) struct BodyWalk {
 }
 
 impl BodyWalk {
-    /// Begins a body of `len` bytes; `wants_shape` if its statement is wanted.
+    /// Starts a body of `len` bytes; `wants_shape` if its statement is wanted.
     pub fn begin(&mut self, side: Side, opcode: MongoOpcode, len: u64, wants_shape: bool) {
         self.facts.clear();
         self.shape.clear(wants_shape && side == Side::Request);
@@ -374,7 +374,7 @@ impl BodyWalk {
                 Err(BodyStop::Damaged)
             };
         }
-        let value = BsonLayout::of(kind).ok_or(BodyStop::Damaged)?;
+        let value = BsonLayout::from_kind(kind).ok_or(BodyStop::Damaged)?;
         let name = c_string(here, 1, room.checked_sub(1).ok_or(BodyStop::Damaged)?)?;
         let head = 2 + name.len();
         let element = BsonElement {

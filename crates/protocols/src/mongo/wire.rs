@@ -46,7 +46,7 @@ enum_with! {
 }
 
 impl MongoOpcode {
-    pub fn of(code: i32) -> Option<Self> {
+    pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|opcode| opcode.wire().0 == code)
     }
 
@@ -74,10 +74,10 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Parses the header at the start of `bytes`; `None` if no message of `side` can begin this way.
+    /// Parses the header at the start of `bytes`; `None` if no message of `side` can start this way.
     pub fn read(side: Side, bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(i32_at(bytes, 0)?).ok()?;
-        let opcode = MongoOpcode::of(i32_at(bytes, 12)?)?;
+        let opcode = MongoOpcode::from_code(i32_at(bytes, 12)?)?;
         let fits = (HEADER + 4..=MAX_MESSAGE).contains(&len);
         (fits && opcode.is_sent_by(side)).then_some(Self {
             len,
@@ -118,7 +118,7 @@ pub(super) enum BsonLayout {
 
 impl BsonLayout {
     /// Returns the layout of a type; `None` if it is not in the specification.
-    pub fn of(kind: u8) -> Option<Self> {
+    pub fn from_kind(kind: u8) -> Option<Self> {
         Some(match kind {
             0x01 | 0x09 | 0x11 | 0x12 => Self::Fixed(8),
             0x02 | 0x0d | 0x0e => Self::Text,

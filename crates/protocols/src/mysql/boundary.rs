@@ -1,4 +1,4 @@
-//! Recognises the beginning of a packet in either direction.
+//! Recognises the start of a packet in either direction.
 //!
 //! A packet header proves little; a layout with agreeing lengths, or a text, does.
 
@@ -20,14 +20,14 @@ const LOGGED_IN: u64 = 5120;
 const TEXT: usize = 24;
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    if is_greeting(bytes) || of_response(bytes, None) == MessageBoundary::Yes {
+    if is_greeting(bytes) || response_boundary(bytes, None) == MessageBoundary::Yes {
         return Sniff::Response;
     }
-    match of_request(bytes) {
-        // Proves nothing about the bytes before it: clients of MySQL's X Protocol also begin this way.
+    match request_boundary(bytes) {
+        // Proves nothing about the bytes before it: clients of MySQL's X Protocol also start this way.
         MessageBoundary::Yes if bytes.starts_with(&[1, 0, 0, 0, command::QUIT]) => Sniff::Perhaps(Side::Request),
         MessageBoundary::Yes => Sniff::Request,
-        MessageBoundary::No if of_response(bytes, None) == MessageBoundary::No => Sniff::No,
+        MessageBoundary::No if response_boundary(bytes, None) == MessageBoundary::No => Sniff::No,
         _ if bytes.len() >= SNIFF => Sniff::No,
         _ => Sniff::More,
     }
@@ -38,7 +38,7 @@ pub(super) fn is_greeting_of(first: Option<u8>, len: u64) -> bool {
     matches!(first, Some(9 | 10)) && (20..GREETING).contains(&len)
 }
 
-/// Returns whether a server begins with these bytes: its greeting, or an error instead.
+/// Returns whether a server starts with these bytes: its greeting, or an error instead.
 pub fn is_greeting(bytes: &[u8]) -> bool {
     greets(bytes) == MessageBoundary::Yes
 }
@@ -78,7 +78,7 @@ fn greets(bytes: &[u8]) -> MessageBoundary {
     }
 }
 
-/// Returns whether a login begins here: capabilities of version 4.1, and zeros in the reserved places.
+/// Returns whether a login starts here: capabilities of version 4.1, and zeros in the reserved places.
 pub(super) fn is_login(bytes: &[u8]) -> bool {
     let (Some((len, 1 | 2)), Some(payload)) = (header(bytes), bytes.get(HEADER as usize..)) else { return false };
     let has_41 = u16_at(payload, 0).is_some_and(|flags| u64::from(flags) & capability::PROTOCOL_41 != 0);
@@ -86,8 +86,8 @@ pub(super) fn is_login(bytes: &[u8]) -> bool {
     has_41 && len >= super::handshake::LOGIN && zeros.len() == 19 && zeros.iter().all(|&byte| byte == 0)
 }
 
-/// Returns whether `bytes` begin a packet of a client.
-pub(super) fn of_request(bytes: &[u8]) -> MessageBoundary {
+/// Returns whether `bytes` start a packet of a client.
+pub(super) fn request_boundary(bytes: &[u8]) -> MessageBoundary {
     if is_login(bytes) {
         return MessageBoundary::Yes;
     }
@@ -156,8 +156,8 @@ fn text(len: u64, bytes: &[u8]) -> MessageBoundary {
     if seen.len() == enough { MessageBoundary::Yes } else { MessageBoundary::More }
 }
 
-/// Returns whether `bytes` begin a reply of a server; `awaited` is the kind of reply that is due.
-pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> MessageBoundary {
+/// Returns whether `bytes` start a reply of a server; `awaited` is the kind of reply that is due.
+pub(super) fn response_boundary(bytes: &[u8], awaited: Option<ExpectedResponse>) -> MessageBoundary {
     let Some((len, sequence)) = header(bytes) else { return MessageBoundary::more_if(true) };
     let payload = bytes.get(HEADER as usize..).unwrap_or_default();
     let is_login = matches!(awaited, Some(ExpectedResponse::Login | ExpectedResponse::ChangeUser));
@@ -166,7 +166,7 @@ pub(super) fn of_response(bytes: &[u8], awaited: Option<ExpectedResponse>) -> Me
         (1, None) => MessageBoundary::more_if(len > 0),
         (1, Some(_)) if len > 0 => begins_answer(len, payload, awaited),
         (2..=8, None) if is_login => MessageBoundary::more_if((1..LOGGED_IN).contains(&len)),
-        (2..=8, Some(&wire::OK)) if is_login && len < LOGGED_IN => of_ok(len, payload, true),
+        (2..=8, Some(&wire::OK)) if is_login && len < LOGGED_IN => ok_boundary(len, payload, true),
         (2..=8, Some(&(wire::ERR | wire::EOF | 1))) if is_login => MessageBoundary::yes_if((1..1024).contains(&len)),
         _ => MessageBoundary::No,
     }
@@ -188,7 +188,7 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
         },
         // May also be a reply to `COM_STMT_PREPARE`.
         [wire::OK, ..] if awaited.is_none() && matches!(len, 12 | 13) => MessageBoundary::No,
-        [wire::OK, ..] => of_ok(len, payload, awaited.is_some()),
+        [wire::OK, ..] => ok_boundary(len, payload, awaited.is_some()),
         [wire::ERR, low, high, behind @ ..] => {
             let inside = usize::try_from(len.saturating_sub(3)).unwrap_or(usize::MAX);
             let behind = behind.get(..inside).unwrap_or(behind);
@@ -206,7 +206,7 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
         [wire::ERR, ..] => MessageBoundary::More,
         [wire::EOF, ..] => MessageBoundary::yes_if(len == 5 || len == 1),
         _ if awaited == Some(ExpectedResponse::Text) => text(len, payload),
-        [1..=250 | 0xfc, ..] => of_column_count(len, payload),
+        [1..=250 | 0xfc, ..] => column_count_boundary(len, payload),
         [wire::LOCAL_INFILE, name @ ..] => text(len - 1, name),
         _ => MessageBoundary::No,
     }
@@ -214,7 +214,7 @@ fn begins_answer(len: u64, payload: &[u8], awaited: Option<ExpectedResponse>) ->
 
 /// Checks an `OK` packet: rows, id, status, warnings and a text with or without its length. Unless one is awaited,
 /// zeros are not enough.
-fn of_ok(len: u64, payload: &[u8], is_awaited: bool) -> MessageBoundary {
+fn ok_boundary(len: u64, payload: &[u8], is_awaited: bool) -> MessageBoundary {
     let behind = |from: usize| {
         let (_, used) = lenenc_at(payload.get(from..)?)?;
         Some(from + used)
@@ -261,7 +261,7 @@ fn tracks(len: u64, info: &[u8]) -> MessageBoundary {
 }
 
 /// Checks a column count followed by the first definition, or a row.
-fn of_column_count(len: u64, payload: &[u8]) -> MessageBoundary {
+fn column_count_boundary(len: u64, payload: &[u8]) -> MessageBoundary {
     let Some((count, used)) = lenenc_at(payload) else { return MessageBoundary::More };
     let extra = len.checked_sub(used as u64);
     if !matches!(extra, Some(0 | 1)) || count == 0 {

@@ -62,7 +62,7 @@ impl PlainDecoder {
             Some(ExpectedResponse::Login | ExpectedResponse::ChangeUser) => ClientPacket::Authentication,
             Some(_) if self.stage == ResponseStage::Infile => ClientPacket::File,
             _ if boundary::is_login(input.bytes) => ClientPacket::Opening,
-            _ if self.is_unsure && boundary::of_request(input.bytes) != MessageBoundary::More => {
+            _ if self.is_unsure && boundary::request_boundary(input.bytes) != MessageBoundary::More => {
                 return Err(Malformed("not what a MySQL client begins with"));
             }
             _ => ClientPacket::Stray,

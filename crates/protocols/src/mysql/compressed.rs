@@ -1,10 +1,10 @@
 //! Compressed packets, and the stream of plain packets inside them.
 //!
-//! The content of compressed packets is one stream; plain packets begin and end anywhere in it. Their postings are held
+//! The content of compressed packets is one stream; plain packets start and end anywhere in it. Their postings are held
 //! on a tape until they cover the content of the first compressed packet, which is then posted in proportion. Bytes
 //! that are not posted yet are not consumed either, so a stream that ends within a packet needs no special care.
 //!
-//! Of a plain packet longer than the buffer, the beginning is decoded and the rest only counted.
+//! Of a plain packet longer than the buffer, the start is decoded and the rest only counted.
 
 use super::boundary;
 use super::decode::PlainDecoder;
@@ -76,7 +76,7 @@ struct CompressedDirection {
     ahead: u64,
     /// The next plain packet's position is unknown.
     is_lost: bool,
-    /// The last compressed packet begins a request or a reply.
+    /// The last compressed packet starts a request or a reply.
     begins: bool,
     /// Closed operations, with the bytes on the tape at that time.
     closed: Vec<(u64, OpId, Outcome)>,
@@ -180,7 +180,7 @@ impl CompressedDirection {
             }
             let wire = next.get(HEADER as usize..).unwrap_or_default();
             let wire = usize::try_from(packet.wire).ok().and_then(|len| wire.get(..len)).unwrap_or(wire);
-            // Sequence number at the beginning of a request or reply.
+            // Sequence number at the start of a request or reply.
             self.begins = next.get(3) == Some(&u8::from(out.side() == Side::Response));
             self.take(plain, (packet, wire), expansion, out)?;
         }
@@ -277,7 +277,7 @@ impl CompressedDirection {
         }
     }
 
-    /// Decodes a plain packet if one begins with the compressed packet; otherwise returns the number of skipped bytes.
+    /// Decodes a plain packet if one starts with the compressed packet; otherwise returns the number of skipped bytes.
     fn search<R: Reader>(
         &mut self,
         plain: &mut PlainDecoder,
@@ -332,7 +332,7 @@ impl CompressedDirection {
             out.post_alone("(empty packet)", (Account::Framing, "compressed packet header", packet.total()));
             return;
         }
-        let around = self.around.of(HEADER, self.owners.iter().map(|&(_, weight)| weight));
+        let around = self.around.divide(HEADER, self.owners.iter().map(|&(_, weight)| weight));
         post_shares(&self.owners, around, (Account::Framing, "compressed packet header", HEADER), out);
         if packet.is_packed {
             player.post_pro_rata(packet.content, packet.wire, &mut self.parts, out);
@@ -347,10 +347,10 @@ impl CompressedDirection {
     }
 }
 
-/// Returns whether a compressed packet of `side` begins here: its content has a compression header, or is stored and
-/// begins with a plain packet.
+/// Returns whether a compressed packet of `side` starts here: its content has a compression header, or is stored and
+/// starts with a plain packet.
 pub(super) fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
-    // Begins a request or reply, and has room for a plain packet.
+    // Starts a request or reply, and has room for a plain packet.
     let first = u8::from(side == Side::Response);
     if header(bytes).is_some_and(|(wire, sequence)| wire <= super::wire::HEADER || sequence != first) {
         return MessageBoundary::No;
@@ -374,8 +374,8 @@ pub(super) fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
     }
     let fits = header(inside).is_none_or(|(len, _)| len + 4 <= packet.wire);
     let inner = match side {
-        Side::Request => boundary::of_request(inside),
-        Side::Response => boundary::of_response(inside, None),
+        Side::Request => boundary::request_boundary(inside),
+        Side::Response => boundary::response_boundary(inside, None),
     };
     if fits { inner } else { MessageBoundary::No }
 }

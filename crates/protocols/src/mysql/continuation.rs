@@ -112,7 +112,7 @@ impl PlainDecoder {
 
 impl PacketContinuation {
     /// Returns the rest of partly read values.
-    pub(super) fn of(read: ValuesRead, layouts: impl Iterator<Item = ValueLayout>) -> Option<Self> {
+    pub(super) fn from_values_read(read: ValuesRead, layouts: impl Iterator<Item = ValueLayout>) -> Option<Self> {
         match read {
             ValuesRead::All => None,
             ValuesRead::Partly(left) => Some(Self::Values(left, layouts.collect())),
@@ -140,7 +140,7 @@ impl PacketContinuation {
                 }
                 let mut layouts = layouts.into_iter();
                 let read = values(c, &mut layouts, is_continued)?;
-                Ok(Self::of(read, layouts).filter(|_| is_continued))
+                Ok(Self::from_values_read(read, layouts).filter(|_| is_continued))
             }
         }
     }

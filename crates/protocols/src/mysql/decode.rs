@@ -29,7 +29,7 @@ pub(super) struct PlainDecoder {
     server: Option<u64>,
     /// Packets are compressed, or will be from here on.
     pub is_compressed: bool,
-    /// The beginning was not captured, or bytes were lost: a reply may belong to an unseen request.
+    /// The start was not captured, or bytes were lost: a reply may belong to an unseen request.
     pub is_unsure: bool,
     /// Sequence number of the last packet other than a command.
     sequence: u8,
@@ -121,7 +121,7 @@ impl PlainDecoder {
         step
     }
 
-    /// Returns whether a server packet with this number continues the current reply, or begins the awaited one.
+    /// Returns whether a server packet with this number continues the current reply, or starts the awaited one.
     fn goes_on(&self, sequence: u8) -> bool {
         // Inside compressed packets, servers continue the numbers of those.
         let is_next = self.is_compressed || sequence == 1 || sequence == self.sequence.wrapping_add(1);
@@ -281,7 +281,7 @@ impl PlainDecoder {
             self.drop_front(out);
         }
         if self.is_unsure && packet.sequence != 1 && self.awaits_command() {
-            // The beginning of this reply was not seen.
+            // The start of this reply was not seen.
             self.pairing.stray_answer(out);
             self.stage = ResponseStage::Blind;
         }
@@ -316,7 +316,7 @@ impl PlainDecoder {
         Ok(Step::Progress)
     }
 
-    /// Returns whether the next server packet should begin the reply to a command.
+    /// Returns whether the next server packet should start the reply to a command.
     fn awaits_command(&mut self) -> bool {
         let is_first = self.stage == ResponseStage::First && self.rest_of_row.is_none();
         let is_command = |front: &mut MysqlPending| {
@@ -386,8 +386,8 @@ impl PlainDecoder {
 
     pub fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         match side {
-            Side::Request => boundary::of_request(bytes),
-            Side::Response => boundary::of_response(bytes, self.pairing.kind()),
+            Side::Request => boundary::request_boundary(bytes),
+            Side::Response => boundary::response_boundary(bytes, self.pairing.kind()),
         }
     }
 
@@ -433,8 +433,30 @@ impl PlainDecoder {
     /// Returns the number of the state while nothing is in progress; see [`overhead_decode::Decoder::idle_state`].
     #[inline]
     pub fn idle_state(&self) -> Option<u64> {
-        let is_idle = self.pairing.is_idle() && self.rest_of_command.is_none() && self.rest_of_row.is_none();
-        (is_idle && self.phase == LoginPhase::Begun).then(|| self.session.version())
+        // All fields are named, so that a new one cannot be missed. The ignored ones belong to the login, a packet or a
+        // reply, or only matter after a loss.
+        let Self {
+            session,
+            pairing,
+            phase,
+            rest_of_command,
+            rest_of_row,
+            server: _,
+            is_compressed: _,
+            is_unsure: _,
+            sequence: _,
+            flows: _,
+            stage: _,
+            columns: _,
+            column_count: _,
+            is_defined: _,
+            is_binary: _,
+            prepared: _,
+            given: _,
+            unseen_columns: _,
+        } = self;
+        let is_idle = pairing.is_idle() && rest_of_command.is_none() && rest_of_row.is_none();
+        (is_idle && *phase == LoginPhase::Begun).then(|| session.version())
     }
 
     pub fn held(&self) -> usize {
@@ -446,7 +468,7 @@ impl PlainDecoder {
 pub fn end<R: Reader>(c: Cursor<'_, '_, '_, R>, packet: MysqlPacket<'_>) -> bool {
     let left = c.remaining();
     if packet.here < packet.len && left < wire::LENGTH as u64 {
-        // The beginning of a length, which continues in the next piece.
+        // The start of a length, which continues in the next piece.
         return true;
     }
     c.finish();

@@ -22,7 +22,7 @@
 //! first other statement of a connection. Background: requests of a replica.
 //!
 //! **Capabilities.** If the login was not captured, the packets decide: the first `EOF` packet after definitions,
-//! present or missing, and the bytes of query attributes, which cannot begin a text.
+//! present or missing, and the bytes of query attributes, which cannot start a text.
 
 mod boundary;
 mod client_packet;
@@ -54,6 +54,9 @@ pub use boundary::sniff;
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
+    pairs_by_order: false,
+    takes_resp: false,
+    has_udp: false,
     greeting: b"",
     reply: b"\x4a\0\0\0\x0a8.0.36\0\x0b\0\0\0\x3aBK\x1e\x30\x16\x02\x05\0\xff\xff\xff\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0abcdefghijkl\0caching_sha2_password\0",
     is_greeted: is_greeting,
@@ -153,7 +156,8 @@ impl Decoder for Mysql {
 
     #[inline]
     fn idle_state(&self) -> Option<u64> {
-        if matches!(self.layer, PacketLayer::Plain) { self.plain.idle_state() } else { None }
+        let Self { plain, layer, expansion: _ } = self;
+        if matches!(layer, PacketLayer::Plain) { plain.idle_state() } else { None }
     }
 
     fn held(&self) -> usize {

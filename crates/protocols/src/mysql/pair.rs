@@ -1,7 +1,7 @@
 //! Pairs replies with commands.
 //!
 //! The server answers commands in order, so a queue pairs exactly, pipelines included. The handshake is an operation
-//! begun by the server.
+//! started by the server.
 
 use crate::limits;
 use crate::statement::StatementSummary;
@@ -73,7 +73,8 @@ pub(super) struct MysqlPairing {
 
 impl MysqlPairing {
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.stray.is_none() && !self.is_unsure
+        let Self { queue, stray, is_unsure } = self;
+        queue.is_empty() && stray.is_none() && !is_unsure
     }
 
     /// Returns the operation that the next server packet answers.
@@ -188,7 +189,7 @@ impl MysqlPairing {
         self.is_unsure = false;
     }
 
-    /// Ends the connection: a stream of events counts as answered once it began.
+    /// Ends the connection: a stream of events counts as answered once it started.
     pub fn finish<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.end_stray(out);
         while self.queue.front().is_some_and(|front| front.kind == ExpectedResponse::Stream && front.is_answered) {

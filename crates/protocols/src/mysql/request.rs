@@ -75,13 +75,13 @@ impl PlainDecoder {
             command::STMT_EXECUTE => self.execute(c, is_continued),
             command::STMT_BULK_EXECUTE => self.bulk(c, is_continued),
             command::STMT_SEND_LONG_DATA => self.long_data(c),
-            command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => self.of_prepared(code, c),
+            command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => self.manage_prepared(code, c),
             _ => self.administer(code, c),
         }
     }
 
     /// Posts a command on a prepared statement other than preparation and execution.
-    fn of_prepared<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> RequestRead {
+    fn manage_prepared<R: Reader>(&mut self, code: u8, c: &mut Cursor<'_, '_, '_, R>) -> RequestRead {
         let id = c.u32_le(Account::Metadata, "statement id")?;
         match code {
             command::STMT_FETCH => {
@@ -117,7 +117,7 @@ impl PlainDecoder {
 
     /// Posts `COM_QUERY`: attributes, if any, and a text.
     fn query<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, is_continued: bool) -> RequestRead {
-        // A text never begins with these bytes.
+        // A text never starts with these bytes.
         let looks_so = || c.peek().get(1) == Some(&1) && c.peek().first().is_some_and(|count| *count < b'\t');
         if self.session.has(capability::QUERY_ATTRIBUTES).unwrap_or_else(looks_so) {
             c.out().enter("attributes");
@@ -205,7 +205,7 @@ impl PlainDecoder {
         let mut layouts = present(&statement.bound, &nulls, 0);
         c.out().enter("parameters");
         let read = values(c, &mut layouts, is_continued)?;
-        let rest = PacketContinuation::of(read, layouts);
+        let rest = PacketContinuation::from_values_read(read, layouts);
         untyped(c);
         c.out().leave();
         self.forget_sent_ahead(id);
@@ -230,12 +230,13 @@ impl PlainDecoder {
             }
         }
         let Some(statement) = self.session.statement(id) else { return Ok(sent) };
-        let layouts: Option<Vec<ValueLayout>> = statement.bound.iter().map(|&kind| ValueLayout::of(kind)).collect();
+        let layouts: Option<Vec<ValueLayout>> =
+            statement.bound.iter().map(|&kind| ValueLayout::from_kind(kind)).collect();
         let Some(layouts) = layouts.filter(|layouts| !layouts.is_empty()) else {
             untyped(c);
             return Ok(sent);
         };
-        let rest = BulkRows::of(layouts)
+        let rest = BulkRows::new(layouts)
             .rows(c, is_continued)
             .ok()
             .flatten()
@@ -272,9 +273,9 @@ impl PlainDecoder {
     /// Returns the summary of the statement with this id.
     fn named(&self, id: u32) -> StatementSummary {
         let known = if id == LAST_PREPARED { self.pairing.prepares_last() } else { None };
-        known.or_else(|| Some(self.session.statement(id)?.named.clone())).unwrap_or_else(|| {
-            self.given.summary(&id.to_string(), StatementDialect::of_mysql(self.session.is_unescaped))
-        })
+        known
+            .or_else(|| Some(self.session.statement(id)?.named.clone()))
+            .unwrap_or_else(|| self.given.summary(&id.to_string(), StatementDialect::mysql(self.session.is_unescaped)))
     }
 
     /// Labels a command that accompanies the execution of a statement.
@@ -327,7 +328,7 @@ fn parameters_of(inside: &[u8], count: usize) -> Option<Vec<u8>> {
     // Unused bits are 0, and so are all flags but one.
     let is_sound = count.is_multiple_of(8) || nulls.last()? >> (count % 8) == 0;
     let types: Vec<u8> = pairs.chunks_exact(2).filter(|pair| matches!(pair[1], 0 | 0x80)).map(|pair| pair[0]).collect();
-    let is_known = types.len() == count && types.iter().all(|&kind| ValueLayout::of(kind).is_some());
+    let is_known = types.len() == count && types.iter().all(|&kind| ValueLayout::from_kind(kind).is_some());
     for layout in present(&types, nulls, 0).filter(|_| is_sound && is_known) {
         let (len, used) = match layout {
             ValueLayout::Fixed(len) => (u64::from(len), 0),
@@ -359,8 +360,8 @@ fn text<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, is_continued: bool, is_unescap
     let text = c.peek();
     let is_whole = !is_continued && text.len() as u64 == c.remaining();
     let is_wanted = c.out().wants_statements();
-    let dialect = StatementDialect::of_mysql(is_unescaped);
-    let (named, has_free_numbers) = StatementSummary::of(text, is_whole, dialect, is_wanted);
+    let dialect = StatementDialect::mysql(is_unescaped);
+    let (named, has_free_numbers) = StatementSummary::new(text, is_whole, dialect, is_wanted);
     if has_free_numbers {
         c.out().free_numbers(text);
     }

@@ -228,7 +228,7 @@ impl PlainDecoder {
         let cells = usize::try_from(self.column_count).unwrap_or(usize::MAX);
         let mut layouts = std::iter::repeat_n(ValueLayout::Text, cells);
         let read = values(c, &mut layouts, packet.is_continued)?;
-        self.rest_of_row = PacketContinuation::of(read, layouts).filter(|_| packet.is_continued);
+        self.rest_of_row = PacketContinuation::from_values_read(read, layouts).filter(|_| packet.is_continued);
         Ok(())
     }
 
@@ -241,7 +241,7 @@ impl PlainDecoder {
         let nulls = c.take((self.column_count + 9) / 8, Account::Framing, "null bitmap")?;
         let mut layouts = present(&self.columns, nulls, 2);
         let read = values(c, &mut layouts, packet.is_continued)?;
-        self.rest_of_row = PacketContinuation::of(read, layouts).filter(|_| packet.is_continued);
+        self.rest_of_row = PacketContinuation::from_values_read(read, layouts).filter(|_| packet.is_continued);
         if self.rest_of_row.is_none() {
             untyped(c);
         }

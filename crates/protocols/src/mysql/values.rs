@@ -20,7 +20,7 @@ pub(super) enum ValueLayout {
 
 impl ValueLayout {
     /// Returns the binary layout of a type; `None` if the type is unknown.
-    pub fn of(kind: u8) -> Option<Self> {
+    pub fn from_kind(kind: u8) -> Option<Self> {
         Some(match kind {
             // NULL.
             6 => Self::Fixed(0),
@@ -89,8 +89,8 @@ pub(super) struct BulkRows {
 }
 
 impl BulkRows {
-    /// Returns the beginning of rows with these parameters, of which there is at least one.
-    pub fn of(layouts: Vec<ValueLayout>) -> Self {
+    /// Returns the start of rows with these parameters, of which there is at least one.
+    pub fn new(layouts: Vec<ValueLayout>) -> Self {
         Self { layouts, at: 0, is_present: false, left: 0 }
     }
 
@@ -122,7 +122,7 @@ impl BulkRows {
     }
 }
 
-/// Returns whether the rest is the beginning of a length.
+/// Returns whether the rest is the start of a length.
 fn is_cut<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> bool {
     let here = c.peek();
     here.len() < LENGTH && here.len() as u64 == c.remaining() && lenenc_at(here).is_none()
@@ -146,7 +146,11 @@ pub(super) fn present<'t>(types: &'t [u8], nulls: &'t [u8], offset: usize) -> im
         let bit = index + offset;
         nulls.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0)
     };
-    types.iter().enumerate().filter(move |(index, _)| !is_null(*index)).map_while(|(_, &kind)| ValueLayout::of(kind))
+    types
+        .iter()
+        .enumerate()
+        .filter(move |(index, _)| !is_null(*index))
+        .map_while(|(_, &kind)| ValueLayout::from_kind(kind))
 }
 
 /// Posts the rest as values of unknown types.

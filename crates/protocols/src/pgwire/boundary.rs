@@ -1,4 +1,4 @@
-//! Checks that bytes begin a message, for captures that start within a connection and for resuming after a loss.
+//! Checks that bytes start a message, for captures that start within a connection and for resuming after a loss.
 //!
 //! A type and a length prove little. So the body is checked too, up to [`limits::BOUNDARY_WINDOW`], or the next header
 //! if there is no body.

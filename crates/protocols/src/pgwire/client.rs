@@ -318,7 +318,7 @@ fn statement<R: Reader>(
 ) -> (StatementSummary, Option<CopyTransfers>) {
     let text = whole.unwrap_or(here);
     let (summary, has_free_numbers) =
-        StatementSummary::of(text, whole.is_some(), StatementDialect::Postgres, out.wants_statements());
+        StatementSummary::new(text, whole.is_some(), StatementDialect::Postgres, out.wants_statements());
     if copy::may_copy(text, &summary.verb, several) {
         return (summary, copy::copies(text));
     }

@@ -6,7 +6,7 @@
 //! r  written u64 | flushed u64 | applied u64 | time u64 | reply u8        h  time u64 | xmin u32 | ...
 //! ```
 //!
-//! The client's statement determines the format. The server's response only says whether it is binary, and a client
+//! The client's statement determines the format. The server's response only states whether it is binary, and a client
 //! need not wait for it.
 
 mod binary;

@@ -55,6 +55,9 @@ struct GssOperation {
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
+    pairs_by_order: false,
+    takes_resp: false,
+    has_udp: false,
     // SSLRequest; the answer is one letter.
     greeting: b"\0\0\0\x08\x04\xd2\x16\x2f",
     reply: b"N",
@@ -62,7 +65,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
 };
 
 pub fn sniff(bytes: &[u8]) -> Sniff {
-    Sniff::of_sides(boundary::request_boundary(bytes), boundary::response_boundary(bytes))
+    Sniff::from_sides(boundary::request_boundary(bytes), boundary::response_boundary(bytes))
 }
 
 impl Decoder for Pgwire {

@@ -444,11 +444,11 @@ impl Session {
             self.simple.1.extend_from_slice(&format.to_be_bytes());
         }
         if self.described.len() < limits::COLUMNS {
-            self.described.push(PgTypeShape::of(oid));
+            self.described.push(PgTypeShape::from_oid(oid));
         }
     }
 
-    /// Completes the description begun by [`Session::begin_columns`].
+    /// Completes the description started by [`Session::begin_columns`].
     pub fn end_columns(&mut self, statement: Option<PgStatementId>) {
         let Some(id) = statement else {
             let before = self.simple.0.capacity();
@@ -476,7 +476,7 @@ impl Session {
         let shapes = oids
             .chunks_exact(4)
             .take(limits::PARAMETERS)
-            .map(|oid| u32_at(oid, 0).map_or(PgTypeShape::Unknown, PgTypeShape::of));
+            .map(|oid| u32_at(oid, 0).map_or(PgTypeShape::Unknown, PgTypeShape::from_oid));
         let Some(known) = self.statement(id) else { return };
         if known.parameters.iter().copied().eq(shapes.clone()) {
             return;

@@ -35,7 +35,7 @@ pub(super) enum PgTypeShape {
 
 impl PgTypeShape {
     /// Looks up a type's OID; 0 means unspecified.
-    pub fn of(oid: u32) -> Self {
+    pub fn from_oid(oid: u32) -> Self {
         let among = |types: &[u32]| types.binary_search(&oid).is_ok();
         match oid {
             0 | BUILT_IN.. => Self::Unknown,
@@ -136,7 +136,7 @@ impl PgBinaryValue {
     fn array<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let dimensions = self.word(c, Account::Framing, "dimensions")?;
         self.word(c, Account::Framing, "array flags")?;
-        let element = PgTypeShape::of(self.word(c, Account::Schema, "element type")?);
+        let element = PgTypeShape::from_oid(self.word(c, Account::Schema, "element type")?);
         if dimensions > DIMENSIONS {
             return Err(Short);
         }
@@ -150,7 +150,7 @@ impl PgBinaryValue {
     fn composite<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         self.word(c, Account::Framing, "field count")?;
         while self.left(c) > 0 {
-            let field = PgTypeShape::of(self.word(c, Account::Schema, "field type")?);
+            let field = PgTypeShape::from_oid(self.word(c, Account::Schema, "field type")?);
             self.part(c, field, "field length")?;
         }
         Ok(())

@@ -23,7 +23,7 @@ pub(super) const HEADER: u64 = 5;
 const REQUESTS: &[u8] = b"BCDEFHPQSXcdfp";
 const RESPONSES: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
 
-/// Returns the type and total length of the message that begins with `bytes`; `None` if more bytes are needed.
+/// Returns the type and total length of the message that starts with `bytes`; `None` if more bytes are needed.
 fn header(bytes: &[u8], kinds: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
     let Some(&kind) = bytes.first() else { return Ok(None) };
     if !kinds.contains(&kind) {
@@ -44,7 +44,7 @@ pub fn response_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
     header(bytes, RESPONSES)
 }
 
-/// Returns the code and total length of the packet without a type byte that begins with `bytes`; `None` if more are
+/// Returns the code and total length of the packet without a type byte that starts with `bytes`; `None` if more are
 /// needed.
 pub fn startup_header(bytes: &[u8]) -> DecodeStep<Option<(u32, u64)>> {
     let Some(length) = u32_at(bytes, 0) else {
@@ -64,7 +64,7 @@ pub fn startup_header(bytes: &[u8]) -> DecodeStep<Option<(u32, u64)>> {
     Ok(Some((code, u64::from(length))))
 }
 
-/// Returns the total length of the GSSAPI packet that begins with `bytes`; `None` if more are needed.
+/// Returns the total length of the GSSAPI packet that starts with `bytes`; `None` if more are needed.
 pub fn gss_header(bytes: &[u8]) -> DecodeStep<Option<u64>> {
     match u32_at(bytes, 0) {
         None => Ok(None),
@@ -73,7 +73,7 @@ pub fn gss_header(bytes: &[u8]) -> DecodeStep<Option<u64>> {
     }
 }
 
-/// Returns whether `bytes` begin the error of a server older than protocol 3: `E` and a text without a length.
+/// Returns whether `bytes` start the error of a server older than protocol 3: `E` and a text without a length.
 pub fn is_old_error(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b'E') && u32_at(bytes, 1).is_some_and(|length| !(8..=EARLY_ERROR_LENGTH).contains(&length))
 }

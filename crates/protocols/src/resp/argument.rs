@@ -24,7 +24,7 @@ enum_with! {
 }
 
 impl ArgumentField {
-    pub const fn of(part: ArgumentRole, free: Option<Free>) -> Self {
+    pub const fn new(part: ArgumentRole, free: Option<Free>) -> Self {
         Self { part, free }
     }
 

@@ -58,7 +58,7 @@ const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
 const NO_NUMBER: (u32, u32, u32) = (u32::MAX, 0, 1);
 
 impl Command {
-    /// Begins a command of `count` arguments; `wants_statement` if its statement is wanted.
+    /// Starts a command of `count` arguments; `wants_statement` if its statement is wanted.
     pub fn begin(&mut self, op: OpId, count: u64, wants_statement: bool) {
         self.wants_keys = wants_statement;
         self.patterns.clear();
@@ -130,10 +130,10 @@ impl Command {
     #[inline]
     fn positional_field(&self, place: u32, free: Option<Free>) -> ArgumentField {
         if !self.is_key(place) {
-            return ArgumentField::of(ArgumentRole::Argument, free);
+            return ArgumentField::new(ArgumentRole::Argument, free);
         }
         let is_looked_at = self.wants_keys && free == Some(Free::Any);
-        ArgumentField::of(ArgumentRole::Key, if is_looked_at { Some(Free::Digits) } else { free })
+        ArgumentField::new(ArgumentRole::Key, if is_looked_at { Some(Free::Digits) } else { free })
     }
 
     /// Returns whether the argument at index `place` is a key.
@@ -169,24 +169,24 @@ impl Command {
     fn looked_at(&mut self, place: u32, word: Option<&[u8]>) -> ArgumentField {
         let free = match word {
             None => Some(Free::Any),
-            // Options never begin with a digit, so digits may vary.
+            // Options never start with a digit, so digits may vary.
             Some([b'0'..=b'9', ..]) if self.kind == CommandKind::Plain => Some(Free::Digits),
             Some(_) => None,
         };
-        let Some(entry) = self.named().entry else { return ArgumentField::of(ArgumentRole::Argument, free) };
+        let Some(entry) = self.named().entry else { return ArgumentField::new(ArgumentRole::Argument, free) };
         let is_value = self.values > 0;
         if is_value && self.values != REST {
             self.values -= 1;
         }
         if place == self.number.0 {
             self.count_keys(word);
-            return ArgumentField::of(ArgumentRole::Argument, None);
+            return ArgumentField::new(ArgumentRole::Argument, None);
         }
         if self.is_key(place) {
             return self.positional_field(place, free);
         }
         if is_value {
-            return ArgumentField::of(ArgumentRole::OptionValue, free);
+            return ArgumentField::new(ArgumentRole::OptionValue, free);
         }
         if place - self.words >= entry.leading && !self.options_over {
             if let Some(values) = word.and_then(|word| entry.token(word)) {
@@ -197,12 +197,12 @@ impl Command {
                 {
                     self.find_keys(place + 1, keys.find);
                 }
-                return ArgumentField::of(ArgumentRole::Option, None);
+                return ArgumentField::new(ArgumentRole::Option, None);
             }
             self.options_over = entry.positional_after;
         }
         if std::mem::take(&mut self.script_due) {
-            return ArgumentField::of(ArgumentRole::Script, free);
+            return ArgumentField::new(ArgumentRole::Script, free);
         }
         self.positional_field(place, free)
     }
@@ -254,7 +254,7 @@ impl Command {
         } else {
             self.learn(place, word);
         }
-        ArgumentField::of(if place == 0 { ArgumentRole::Command } else { ArgumentRole::Subcommand }, None)
+        ArgumentField::new(if place == 0 { ArgumentRole::Command } else { ArgumentRole::Subcommand }, None)
     }
 
     fn learn(&mut self, place: u32, word: &[u8]) {

@@ -86,7 +86,7 @@ pub(super) struct KeySpec {
     pub find: FindKeys,
 }
 
-/// Where the search for keys begins.
+/// Where the search for keys starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BeginSearch {
     At(u32),
@@ -96,15 +96,15 @@ pub(super) enum BeginSearch {
 /// Which arguments are keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FindKeys {
-    /// From the beginning to the last key (counted from the first, or if negative, from the end), with a step. The last
+    /// From the start to the last key (counted from the first, or if negative, from the end), with a step. The last
     /// number limits the range: to all arguments (0 and 1), one half, ...
     Range(i32, u32, u32),
-    /// Offset of the number of keys and of the first key, from the beginning, and the step.
+    /// Offset of the number of keys and of the first key, from the start, and the step.
     Count(u32, u32, u32),
 }
 
 impl KeySpec {
-    /// Parses a key specification: where the search begins, `=` or `#`, and the numbers of [`FindKeys`].
+    /// Parses a key specification: where the search starts, `=` or `#`, and the numbers of [`FindKeys`].
     fn parse(text: &'static str) -> Option<Self> {
         let (begin, find) = text.split_at_checked(text.find(['=', '#'])?)?;
         let (kind, numbers) = find.split_at_checked(1)?;

@@ -42,6 +42,13 @@ const ODD: LeafAccounts =
     LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
 
 impl RespRequest {
+    /// Returns whether no command is incomplete.
+    #[inline]
+    pub fn is_between(&self) -> bool {
+        let Self { stage, command: _, odd: _, scanned: _ } = self;
+        *stage == RespStage::Idle
+    }
+
     fn odd(&mut self) -> &mut RespValue {
         self.odd.get_or_insert_default()
     }
@@ -145,7 +152,7 @@ impl Resp {
         self.pairing.request(&mut self.request.command, out)
     }
 
-    /// Begins a command of `count` arguments with a line of `len` bytes.
+    /// Starts a command of `count` arguments with a line of `len` bytes.
     fn begin_array<R: Reader>(&mut self, count: u64, len: u64, out: &mut Out<'_, R>) {
         self.request.command.begin(out.open(), count, out.wants_statements());
         out.charge(self.request.command.op);
@@ -155,7 +162,7 @@ impl Resp {
 
     /// Posts complete arguments of the `further` ones, and the available part of the next one.
     fn arguments<R: Reader>(&mut self, mut further: u64, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
-        while let Some(BulkString { header, body, rest }) = BulkString::of(input.bytes) {
+        while let Some(BulkString { header, body, rest }) = BulkString::read(input.bytes) {
             let command = &mut self.request.command;
             let is_looked_at = command.needs_content();
             let word = (is_looked_at && body.len() as u64 <= INSPECTED).then_some(body);

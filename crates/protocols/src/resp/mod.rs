@@ -46,6 +46,9 @@ pub fn knows(name: &str) -> bool {
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: true,
+    pairs_by_order: true,
+    takes_resp: false,
+    has_udp: false,
     greeting: b"PING\r\n",
     reply: b"+PONG\r\n",
     is_greeted: |reply| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| reply.starts_with(word)),
@@ -58,7 +61,7 @@ pub struct Resp {
     /// The operation of the current value.
     target: Option<RespReplyTarget>,
     pairing: RespPairing,
-    /// The stream from a primary to its replica. Absent before it begins.
+    /// The stream from a primary to its replica. Absent before it starts.
     replication: Option<Box<ReplicationStream>>,
 }
 
@@ -121,9 +124,9 @@ impl Decoder for Resp {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        // The other fields belong to the current message.
+        // All fields are named, so that a new one cannot be missed. The ignored ones belong to the current message.
         let Self { request, reply: _, target, pairing, replication } = self;
-        let between = request.stage == RespStage::Idle && target.is_none() && replication.is_none();
+        let between = request.is_between() && target.is_none() && replication.is_none();
         between.then(|| pairing.idle_state()).flatten()
     }
 
@@ -136,7 +139,7 @@ impl Decoder for Resp {
     }
 }
 
-/// Returns whether a RESP value begins here.
+/// Returns whether a RESP value starts here.
 fn value(bytes: &[u8]) -> Sniff {
     match bytes {
         [] => Sniff::More,
@@ -165,7 +168,7 @@ fn value(bytes: &[u8]) -> Sniff {
     }
 }
 
-/// Returns whether bytes within a stream begin a message.
+/// Returns whether bytes within a stream start a message.
 fn boundary(side: Side, bytes: &[u8]) -> MessageBoundary {
     // Asked at every byte, so only a window is inspected.
     let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
@@ -178,7 +181,7 @@ fn boundary(side: Side, bytes: &[u8]) -> MessageBoundary {
     }
 }
 
-/// Returns whether `bytes` begin an inline command in the command table.
+/// Returns whether `bytes` start an inline command in the command table.
 fn inline_command(bytes: &[u8]) -> MessageBoundary {
     let word = bytes.split(u8::is_ascii_whitespace).next().unwrap_or_default();
     if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)) {

@@ -272,7 +272,7 @@ impl RespPairing {
         }
     }
 
-    /// Begins the reply to an `EXEC` with queued subscriptions. `None` if more bytes are needed.
+    /// Starts the reply to an `EXEC` with queued subscriptions. `None` if more bytes are needed.
     fn begin_exec(&mut self, bytes: &[u8]) -> Option<()> {
         let is_executed = bytes.first() == Some(&b'*') && *bytes.get(1)? != b'-';
         let beyond = self.state.queued.as_ref().map_or(0, |queued| queued.beyond);
@@ -373,14 +373,14 @@ impl RespPairing {
         !self.pending.is_empty()
     }
 
-    /// Returns the operation if bytes that begin with `first` belong to a snapshot, or come while the server prepares
+    /// Returns the operation if bytes that start with `first` belong to a snapshot, or come while the server prepares
     /// one.
     pub fn awaits_snapshot(&self, first: u8) -> Option<OpId> {
         let front = self.pending.front().filter(|front| front.kind == CommandKind::Replicate)?;
         matches!(first, b'$' | b'\n').then_some(front.op)
     }
 
-    /// Begins the snapshot, which answers the command that requested it.
+    /// Starts the snapshot, which answers the command that requested it.
     pub fn begin_snapshot<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if let Some(front) = self.pending.pop_front() {
             out.close(front.op, Outcome::Ok);

@@ -41,7 +41,7 @@ impl ReplicationStream {
         Self { stage: ReplicationStage::Between, op: OpId(0), value: RespValue::default() }
     }
 
-    /// Decodes until `input` ends, and returns the step to stop with; `None` if a reply begins, which may come between
+    /// Decodes until `input` ends, and returns the step to stop with; `None` if a reply starts, which may come between
     /// commands of the stream if a command of the replica waits.
     pub fn run<R: Reader>(&mut self, waits: bool, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         while input.available() > 0 {
@@ -133,7 +133,7 @@ impl ReplicationStream {
             self.end(out);
             return None;
         }
-        // The mark may have begun.
+        // The mark may have started.
         let kept = if input.opaque > 0 { 0 } else { MARK as u64 - 1 };
         let taken = input.available().saturating_sub(kept);
         out.post(Account::Data, "snapshot", taken);

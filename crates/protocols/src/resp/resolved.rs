@@ -38,7 +38,7 @@ pub(super) enum CommandKind {
 }
 
 impl CommandKind {
-    fn of(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         match name {
             "HELLO" => Self::Hello,
             "INFO" => Self::Info,
@@ -95,7 +95,7 @@ impl ResolvedCommand {
     pub fn one(word: &[u8]) -> Self {
         let mut name = RespWord::EMPTY;
         name.push(b"", word);
-        let named = Self::of(name, CommandSpec::named(name.as_str()));
+        let named = Self::new(name, CommandSpec::named(name.as_str()));
         if named.entry.is_some() || pattern::is_command(name.as_str()) {
             named
         } else {
@@ -108,16 +108,16 @@ impl ResolvedCommand {
         let (mut full, mut name) = (first.name, first.name);
         full.push(b"|", word);
         name.push(b" ", word);
-        let named = Self::of(name, CommandSpec::named(full.as_str()));
+        let named = Self::new(name, CommandSpec::named(full.as_str()));
         let is_known = named.entry.is_some() || std::str::from_utf8(word).is_ok_and(pattern::is_command);
         if is_known { named } else { Self { listed: first.listed, ..named } }
     }
 
-    fn of(name: RespWord, entry: Option<&'static CommandSpec>) -> Self {
+    fn new(name: RespWord, entry: Option<&'static CommandSpec>) -> Self {
         let class = class(name.as_str());
         let opening = is_opening(name.as_str());
         let listed = entry.map(|entry| entry.name).filter(|listed| *listed == name.as_str());
-        let kind = CommandKind::of(name.as_str());
+        let kind = CommandKind::from_name(name.as_str());
         let fixed = match entry {
             _ if kind != CommandKind::Plain => 0,
             None => u32::MAX,

@@ -86,7 +86,7 @@ impl RespValue {
                 if let Some(step) = self.run_body(body, input, &mut observer, out)? {
                     return Ok(Some(step));
                 }
-            } else if let Some(bulk) = BulkString::of(input.bytes).filter(|_| !self.chunks) {
+            } else if let Some(bulk) = BulkString::read(input.bytes).filter(|_| !self.chunks) {
                 self.whole_bulk(bulk, &mut observer, out);
                 input.bytes = bulk.rest;
             } else {

@@ -90,7 +90,7 @@ pub(super) struct BulkString<'a> {
 impl<'a> BulkString<'a> {
     /// Returns the bulk string at the start of `bytes`, if it is complete.
     #[inline]
-    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let (len, header) = header(bytes, b'$')?;
         let (body, behind) = bytes.get(header..)?.split_at_checked(len)?;
         let rest = behind.strip_prefix(b"\r\n")?;

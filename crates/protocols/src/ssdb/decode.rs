@@ -93,7 +93,7 @@ impl Ssdb {
         Ok(None)
     }
 
-    /// Begins a packet whose first block is `text`.
+    /// Starts a packet whose first block is `text`.
     fn begin<R: Reader>(&mut self, side: Side, text: Option<&[u8]>, out: &mut Out<'_, R>) {
         let text = text.unwrap_or_default();
         let packet = &mut self.packets[side as usize];
@@ -109,7 +109,7 @@ impl Ssdb {
             Side::Response => {
                 packet.target = Some(self.pairing.target(out));
                 packet.is_version = false;
-                packet.first = SsdbStatus::of(text);
+                packet.first = SsdbStatus::from_word(text);
             }
         }
     }
@@ -123,7 +123,7 @@ impl Ssdb {
         }
         out.post(Account::Framing, "end", len);
         if let Some(op) = packet.op.take() {
-            let kind = SsdbRequestKind::of(&packet.name);
+            let kind = SsdbRequestKind::from_name(&packet.name);
             label(op, &packet.name, &mut self.keys, out);
             self.pairing.request(op, kind, out)?;
         }

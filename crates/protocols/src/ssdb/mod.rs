@@ -28,6 +28,9 @@ use wire::SsdbLine;
 pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     sniff,
     is_text: false,
+    pairs_by_order: true,
+    takes_resp: true,
+    has_udp: false,
     greeting: b"4\nping\n\n",
     reply: b"2\nok\n\n",
     is_greeted: |reply| reply.starts_with(b"2\nok\n") || reply.starts_with(b"6\nnoauth\n"),
@@ -116,8 +119,13 @@ impl Decoder for Ssdb {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        let between = self.packets.iter().all(|packet| packet.stage == SsdbStage::Line && packet.place == 0);
-        (between && self.pairing.is_idle()).then_some(0)
+        // All fields are named, so that a new one cannot be missed. The ignored ones belong to the current packet.
+        let Self { packets, pairing, keys: _ } = self;
+        let is_between = |packet: &SsdbPacket| {
+            let SsdbPacket { stage, place, op: _, name: _, target: _, first: _, is_version: _ } = packet;
+            *stage == SsdbStage::Line && *place == 0
+        };
+        (packets.iter().all(is_between) && pairing.is_idle()).then_some(0)
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 pub(super) enum SsdbRequestKind {
     Plain,
     Info,
-    /// Packets up to one that begins with `end`.
+    /// Packets up to one that starts with `end`.
     Dump,
     /// An endless sequence of packets.
     Sync,
 }
 
 impl SsdbRequestKind {
-    pub fn of(name: &[u8]) -> Self {
+    pub fn from_name(name: &[u8]) -> Self {
         match name {
             b"info" => Self::Info,
             b"dump" => Self::Dump,
@@ -45,7 +45,8 @@ pub(super) struct SsdbPairing {
 impl SsdbPairing {
     /// Returns whether nothing waits and the server streams nothing.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_empty() && !self.streams
+        let Self { pending, streams } = self;
+        pending.is_empty() && !streams
     }
 
     /// Adds a complete request. Fails if too many wait.
@@ -62,7 +63,7 @@ impl SsdbPairing {
         Ok(())
     }
 
-    /// Returns the operation that the beginning packet belongs to.
+    /// Returns the operation that the start packet belongs to.
     pub fn target<R: Reader>(&self, out: &mut Out<'_, R>) -> SsdbReplyTarget {
         if let Some(&(op, kind)) = self.pending.front() {
             out.charge(op);
@@ -75,7 +76,7 @@ impl SsdbPairing {
         SsdbReplyTarget { op: out.orphan("RESPONSE"), kind: SsdbRequestKind::Plain, unpaired: Some(Outcome::NoReply) }
     }
 
-    /// Ends a packet that began with `first`.
+    /// Ends a packet that started with `first`.
     pub fn answer<R: Reader>(&mut self, target: SsdbReplyTarget, first: SsdbStatus, out: &mut Out<'_, R>) {
         let goes_on = target.kind == SsdbRequestKind::Dump && first == SsdbStatus::Other;
         match target.unpaired {
@@ -112,7 +113,7 @@ pub(super) enum SsdbStatus {
 }
 
 impl SsdbStatus {
-    pub fn of(text: &[u8]) -> Self {
+    pub fn from_word(text: &[u8]) -> Self {
         match text {
             b"ok" | b"not_found" | b"end" => Self::Done,
             b"error" | b"fail" | b"client_error" | b"noauth" => Self::Failed,

@@ -32,7 +32,7 @@ struct StatementCache {
 
 /// Returns the statement of a text in SQL or CQL. `is_whole` if the text is complete; `verb` is called if it cannot be
 /// tokenised.
-pub(crate) fn of(
+pub(crate) fn normalise_cached(
     text: &[u8],
     is_whole: bool,
     dialect: StatementDialect,

@@ -42,7 +42,7 @@ pub(super) struct StatementToken<'t> {
 const OPERATORS: [&str; 11] = ["<=>", "->>", "->", "||", "!=", "<=", ">=", "<>", "<<", ">>", "&&"];
 
 impl StatementDialect {
-    pub fn of_mysql(is_unescaped: bool) -> Self {
+    pub fn mysql(is_unescaped: bool) -> Self {
         if is_unescaped { Self::MysqlUnescaped } else { Self::Mysql }
     }
 
@@ -57,7 +57,7 @@ impl StatementDialect {
         (tokens, is_read)
     }
 
-    /// Adds the tokens of a text that begins at `at` of the statement. `None` if one does not end.
+    /// Adds the tokens of a text that starts at `at` of the statement. `None` if one does not end.
     fn read<'t>(self, text: &'t str, mut at: usize, tokens: &mut Vec<StatementToken<'t>>) -> Option<()> {
         let mut rest = text;
         while !rest.is_empty() {
@@ -141,7 +141,7 @@ impl StatementDialect {
         let exponent = match text.get(len..).unwrap_or_default() {
             [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..] => 2,
             [b'e' | b'E', b'0'..=b'9', ..] => 1,
-            // A name of MySQL may begin with digits.
+            // A name of MySQL may start with digits.
             [first, ..] if self.is_mysql() && self.is_part_of_word(*first) => {
                 return (TokenKind::Word, len + run(text, len, |part| self.is_part_of_word(part)));
             }

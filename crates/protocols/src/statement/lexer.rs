@@ -32,7 +32,7 @@ impl<'t> StatementLexer<'t> {
         }
     }
 
-    /// Skips the beginning of a comment whose content is executed: `/*!80000`, `/*M!100100`.
+    /// Skips the start of a comment whose content is executed: `/*!80000`, `/*M!100100`.
     fn skip_execution_mark(&mut self) {
         if !self.dialect.is_mysql() {
             return;
@@ -57,7 +57,7 @@ impl<'t> StatementLexer<'t> {
         while self.token().is_some_and(|(_, token)| token != b";") {}
     }
 
-    /// Returns whether there are statements and all begin with one of these verbs.
+    /// Returns whether there are statements and all start with one of these verbs.
     pub fn consists_of(mut self, verbs: &[&[u8]]) -> bool {
         let mut any = false;
         while let Some(word) = self.word() {

@@ -24,7 +24,7 @@ mod summary;
 mod tests;
 mod words;
 
-pub(crate) use cache::of;
+pub(crate) use cache::normalise_cached;
 pub(crate) use dialect::{StatementDialect, TokenKind};
 pub(crate) use lexer::StatementLexer;
 pub(crate) use summary::StatementSummary;
@@ -32,10 +32,10 @@ pub(crate) use summary::StatementSummary;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// Bytes of a text that are read; a longer text is identified by its beginning.
+/// Bytes of a text that are read; a longer text is identified by its start.
 const LOOKED_AT: usize = 16 << 10;
 
-/// Begins the statement of an operation that was prepared before the capture.
+/// Starts the statement of an operation that was prepared before the capture.
 pub const PREPARED_BEFORE: &str = "(prepared before the capture: ";
 
 /// Characters shown of a prepared statement's name.
@@ -53,7 +53,7 @@ pub(crate) enum StatementText {
     /// There is no text, or statements are not wanted.
     #[default]
     None,
-    /// Prepared before the capture began: what is on the wire instead of its text.
+    /// Prepared before the capture started: what is on the wire instead of its text.
     PreparedBefore {
         text: Arc<str>,
         /// Bytes of the text before the columns of its answer.
@@ -86,7 +86,7 @@ impl StatementText {
         self.as_str().len()
     }
 
-    /// Returns the statement with this name or id, which was prepared before the capture began.
+    /// Returns the statement with this name or id, which was prepared before the capture started.
     pub fn prepared_before(name: &str, rest: impl Display) -> Self {
         let name: String = name.chars().take(LONGEST_NAME).collect();
         let text = format!("{PREPARED_BEFORE}{name}{rest})");
@@ -164,7 +164,7 @@ fn read(text: &str, is_whole: bool, dialect: StatementDialect) -> Option<(String
     if !is_read && is_whole {
         return None;
     }
-    let mut pieces = pieces::SqlPieces::of(&tokens, dialect, is_whole)?;
+    let mut pieces = pieces::SqlPieces::new(&tokens, dialect, is_whole)?;
     pieces.end(is_whole);
     Some((print::line(&pieces.all), pieces.has_free_numbers))
 }

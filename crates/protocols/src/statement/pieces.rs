@@ -72,7 +72,7 @@ enum PieceOrigin {
 impl<'t> SqlPieces<'t> {
     /// Returns the pieces of a text, without an incomplete token at a cut end. `None` if literals cannot be identified
     /// reliably.
-    pub fn of(tokens: &[StatementToken<'t>], dialect: StatementDialect, is_whole: bool) -> Option<Self> {
+    pub fn new(tokens: &[StatementToken<'t>], dialect: StatementDialect, is_whole: bool) -> Option<Self> {
         let tokens = if is_whole { tokens } else { without_end(tokens) };
         let mut pieces = Self {
             all: Vec::with_capacity(tokens.len()),
@@ -165,7 +165,7 @@ impl<'t> SqlPieces<'t> {
     }
 
     fn marker(&mut self, text: &'t str) {
-        // `$1` is a marker; no supported server knows `$name`.
+        // `$1` is a marker; no supported server accepts `$name`.
         let is_number = text.get(1..).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
         self.drop_sign();
         self.push(if is_number { SqlPiece::Marker(text) } else { SqlPiece::Literal });

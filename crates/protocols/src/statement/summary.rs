@@ -16,14 +16,15 @@ pub(crate) struct StatementSummary {
 impl StatementSummary {
     /// Summarises a text, and returns whether the digits of its numbers may change without changing the summary. `is_whole`
     /// if the text is complete; `is_wanted` if its statement is.
-    pub fn of(text: &[u8], is_whole: bool, dialect: StatementDialect, is_wanted: bool) -> (Self, bool) {
+    pub fn new(text: &[u8], is_whole: bool, dialect: StatementDialect, is_wanted: bool) -> (Self, bool) {
         let verb = dialect.verb(text);
-        let normalised = is_wanted.then(|| super::of(text, is_whole, dialect, || verb.as_str().to_owned()));
+        let normalised =
+            is_wanted.then(|| super::normalise_cached(text, is_whole, dialect, || verb.as_str().to_owned()));
         let NormalisedStatement { statement, has_free_numbers } = normalised.unwrap_or_default();
         (Self { verb, is_settings: dialect.is_settings(text), text: statement }, has_free_numbers)
     }
 
-    /// Returns the summary of a statement with this name or id, which was prepared before the capture began.
+    /// Returns the summary of a statement with this name or id, which was prepared before the capture started.
     pub fn prepared_before(name: &str, rest: impl Display) -> Self {
         Self { text: StatementText::prepared_before(name, rest), ..Self::default() }
     }
@@ -36,7 +37,7 @@ impl StatementDialect {
         let main = [&b"SELECT"[..], b"INSERT", b"UPDATE", b"DELETE", b"VALUES", b"TABLE"];
         let own = if self.is_mysql() { &b"REPLACE"[..] } else { b"MERGE" };
         let is_main = |word: &[u8]| main.iter().chain([&own]).any(|verb| word.eq_ignore_ascii_case(verb));
-        let verb = SqlVerb::of_statement(&mut words, is_main);
+        let verb = words.verb(is_main);
         let is_two_phase = self == Self::Postgres
             && verb.is(b"PREPARE")
             && words.word().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"));
@@ -53,6 +54,22 @@ impl StatementDialect {
     }
 }
 
+impl StatementLexer<'_> {
+    /// Returns the first word of a statement, or, after `WITH`, the first word at the same depth that `is_main`.
+    fn verb(&mut self, is_main: impl Fn(&[u8]) -> bool) -> SqlVerb {
+        let Some(first) = self.word() else { return SqlVerb::default() };
+        let depth = self.depth;
+        if first.eq_ignore_ascii_case(b"WITH") {
+            while let Some(word) = self.word() {
+                if self.depth <= depth && is_main(word) {
+                    return SqlVerb::from_word(word);
+                }
+            }
+        }
+        SqlVerb::from_word(first)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,7 +79,7 @@ mod tests {
     }
 
     fn is_settings(sql: &[u8], is_unescaped: bool) -> bool {
-        StatementDialect::of_mysql(is_unescaped).is_settings(sql)
+        StatementDialect::mysql(is_unescaped).is_settings(sql)
     }
 
     #[test]

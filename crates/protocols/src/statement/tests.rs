@@ -1,4 +1,4 @@
-use super::{NormalisedStatement, StatementDialect, StatementText, normalise, of};
+use super::{NormalisedStatement, StatementDialect, StatementText, normalise, normalise_cached};
 use proptest::prelude::*;
 
 fn plain(text: &str, dialect: StatementDialect) -> NormalisedStatement {
@@ -216,7 +216,7 @@ fn what_cannot_be_cut_into_tokens_is_its_verb_alone() {
 }
 
 #[test]
-fn of_a_text_that_is_cut_the_beginning_tells() {
+fn a_cut_text_is_classified_by_its_start() {
     let cut = |text: &str| normalise(text.as_bytes(), false, Postgres, String::new).statement.as_str().to_owned();
     assert_eq!(cut("SELECT a FROM t WHERE b = 'secr"), "SELECT a FROM t WHERE b = …");
     assert_eq!(cut("SELECT a FROM t WHERE secr"), "SELECT a FROM t WHERE …");
@@ -362,7 +362,7 @@ proptest! {
         dialect in dialect(),
     ) {
         for text in texts.iter().chain(&texts) {
-            let known = of(text.as_bytes(), true, dialect, || "VERB".to_owned());
+            let known = normalise_cached(text.as_bytes(), true, dialect, || "VERB".to_owned());
             let anew = plain(text, dialect);
             prop_assert_eq!(known.statement, anew.statement, "{}", text);
             prop_assert_eq!(known.has_free_numbers, anew.has_free_numbers, "{}", text);

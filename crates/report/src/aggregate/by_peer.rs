@@ -277,12 +277,12 @@ mod tests {
     }
 
     fn operation(bytes: u64) -> Operation {
-        let side = |bytes| SideTotals { frames: 1, amounts: Amounts::of(Account::Data, bytes) };
+        let side = |bytes| SideTotals { frames: 1, amounts: Amounts::new(Account::Data, bytes) };
         Operation { sides: [side(bytes), side(2 * bytes)], outcome: Outcome::Ok, latency_ns: Some(bytes) }
     }
 
     /// Opens connections with one operation of the given size each, and ends them.
-    fn of(by: By, connections: impl Iterator<Item = (u64, u64)>) -> ByPeer {
+    fn peers_with(by: By, connections: impl Iterator<Item = (u64, u64)>) -> ByPeer {
         let mut peers = ByPeer::new(by);
         for (number, bytes) in connections {
             peers.turn_to(&ends(number, number as u16));
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn the_largest_have_rows_and_the_others_share_one() {
         let count = GROUPS as u64 + 700;
-        let peers = of(By::Connection, (1..=count).map(|n| (n, 1 + n * 7_919 % 10_007)));
+        let peers = peers_with(By::Connection, (1..=count).map(|n| (n, 1 + n * 7_919 % 10_007)));
         assert!(peers.groups.len() <= GROUPS);
         let record = peers.to_record();
         assert_eq!(record.rows.len(), PEER_ROWS + 1);
@@ -340,10 +340,10 @@ mod tests {
 
     #[test]
     fn clients_are_told_apart_by_address_and_servers_by_port() {
-        let clients = of(By::Client, (1..=600).map(|n| (n, 1))).to_record();
+        let clients = peers_with(By::Client, (1..=600).map(|n| (n, 1))).to_record();
         assert_eq!(clients.rows.iter().filter_map(|row| row.client.as_deref()).min(), Some("10.0.0.2"));
         assert_eq!((clients.rows.len(), clients.rows[0].connections), (3, 256));
-        let servers = of(By::Server, (1..=600).map(|n| (n, 1))).to_record();
+        let servers = peers_with(By::Server, (1..=600).map(|n| (n, 1))).to_record();
         assert_eq!((servers.rows.len(), servers.rows[0].server.as_deref()), (1, Some("10.0.0.1:6379")));
     }
 

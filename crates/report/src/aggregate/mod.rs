@@ -41,7 +41,7 @@ pub struct Aggregate {
     /// Whether rows of the record include latency distributions.
     distributions: bool,
     by_peers: Option<Box<[ByPeer]>>,
-    /// What the rows of the record are by, if by connection or end.
+    /// Grouping of the rows, if by connection or end.
     rows_by: Option<By>,
     listener: Option<SharedListener>,
     is_listening: bool,
@@ -71,6 +71,7 @@ impl Listener for SharedListener {
 }
 
 impl Aggregate {
+    /// Makes an empty aggregate, with rows by name and their statements.
     pub fn new() -> Self {
         Self::default()
     }

@@ -2,7 +2,7 @@
 
 use super::Aggregate;
 use crate::bounds::losses;
-use crate::text::number::grouped;
+use crate::number::grouped;
 use overhead_model::exit::PARTIAL;
 use overhead_model::record::{
     Connection, Counters, Environment, Ledger, Observer, OperationRow, Run, SCHEMA_VERSION, Source, TcpTotals, Tool,
@@ -12,15 +12,19 @@ use overhead_model::{Measured, Side, Transport};
 /// A record's content apart from operations and connections.
 #[derive(Clone, Debug)]
 pub struct RunFacts {
+    /// Program that makes the record.
     pub tool: Tool,
     /// Machine and command of a live run.
     pub environment: Option<Environment>,
+    /// Origin and totals of the frames.
     pub source: Source,
+    /// What the connections ran over.
     pub transport: Transport,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
     /// Bytes of frames without a selected connection.
     pub other_bytes: u64,
+    /// Kernel counters of both roles, or why there are none.
     pub counters: Measured<Counters>,
     /// Cost of measuring.
     pub observer: Observer,

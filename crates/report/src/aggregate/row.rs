@@ -8,7 +8,7 @@ use overhead_model::record::{Distribution, OperationRow, SideRow, StatementRow};
 use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
 use std::cmp::Reverse;
 
-/// Operations of a kind and their size distributions. Its statements hold the additive figures.
+/// Operations of a kind and their size distributions. Its statements hold the additive totals.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub key: OwnedRowKey,
@@ -35,7 +35,7 @@ struct Sizes {
 }
 
 impl OwnedRowKey {
-    pub fn of(key: RowKey<'_>) -> Self {
+    pub fn new(key: RowKey<'_>) -> Self {
         Self { class: key.class, protocol: key.protocol, name: key.name.into(), via: key.via }
     }
 

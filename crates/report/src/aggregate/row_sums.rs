@@ -7,9 +7,11 @@ use overhead_model::{Class, Measured, Outcome, Protocol, Side, SideTotals, add_f
 /// Key that separates operations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindKey {
+    /// Class of the operations.
     pub class: Class,
+    /// Protocol of their connections.
     pub protocol: Protocol,
-    /// Name and way of sending, statement, or ends; raw wire text that needs [`crate::text::clean`].
+    /// Name and way of sending, statement, or ends; raw wire text that needs [`crate::clean::clean`].
     pub label: String,
 }
 
@@ -21,9 +23,13 @@ pub type OperationKind = (KindKey, RowSums);
 pub struct RowSums {
     /// Operations, except those without a request.
     pub count: u64,
+    /// Operations answered by an error.
     pub errors: u64,
+    /// Operations without a complete answer although one was due.
     pub unanswered: u64,
+    /// Operations that needed no answer.
     pub no_reply: u64,
+    /// Messages that the server sent unsolicited.
     pub unsolicited: u64,
     /// By [`Side`].
     pub sides: [SideTotals; 2],
@@ -41,7 +47,7 @@ impl RowSums {
         self.unsolicited += of(unsolicited);
         self.count += of(!unsolicited);
         self.errors += of(outcome == Outcome::Error);
-        // A stretch of class `unmatched` is no request.
+        // A stretch of class `unmatched` is not a request.
         if class != Class::Unmatched {
             self.no_reply += of(outcome == Outcome::NoReply);
             self.unanswered += of(outcome == Outcome::Unanswered);
@@ -65,6 +71,7 @@ impl RowSums {
         self.latency.merge(&other.latency);
     }
 
+    /// Returns the bytes on the wire in both directions.
     pub fn bytes(&self) -> u64 {
         self.sides.iter().map(|side| side.amounts.total()).sum()
     }

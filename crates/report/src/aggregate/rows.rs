@@ -12,7 +12,7 @@ use super::row::{OwnedRowKey, Row};
 use super::row_sums::{KindKey, OperationKind, RowSums};
 use super::statement::Statement;
 use crate::limits::{ROWS, STATEMENTS};
-use crate::text::number::{counted, grouped};
+use crate::number::{counted, grouped};
 use hashbrown::HashTable;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Class, OTHER, Operation, Protocol, RowId, RowKey, Side, SideTotals};
@@ -211,10 +211,10 @@ impl Rows {
             return Some(at);
         }
         let at = if self.row_index.len() < ROWS {
-            self.list.push(Row::new(OwnedRowKey::of(key)));
+            self.list.push(Row::new(OwnedRowKey::new(key)));
             self.list.len() as u32 - 1
         } else {
-            self.replace_last(OwnedRowKey::of(key))?
+            self.replace_last(OwnedRowKey::new(key))?
         };
         let (rows, hasher) = (&self.list, &self.hasher);
         self.row_index.insert_unique(hash, at, |&at| hasher.hash_one(rows[at as usize].key.borrowed()));

@@ -1,4 +1,4 @@
-//! Additive figures, kept only per statement, so that a row is the sum of its statements.
+//! Additive totals, kept only per statement, so that a row is the sum of its statements.
 
 use super::row::Row;
 use super::row_sums::RowSums;

@@ -137,7 +137,7 @@ proptest! {
 }
 
 fn one_byte() -> Operation {
-    let side = SideTotals { frames: 1, amounts: Amounts::of(Account::Data, 1) };
+    let side = SideTotals { frames: 1, amounts: Amounts::new(Account::Data, 1) };
     Operation { sides: [side, SideTotals::default()], outcome: Outcome::Ok, latency_ns: None }
 }
 

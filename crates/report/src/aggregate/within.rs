@@ -3,49 +3,18 @@
 use super::distribution::Values;
 use overhead_model::record::Within;
 
-/// Time limits for the counts, in familiar steps from 10 µs to 100 s.
-const BOUNDS_NS: [u64; 31] = {
-    const US: u64 = 1_000;
-    const MS: u64 = 1_000_000;
-    [
-        10 * US,
-        20 * US,
-        50 * US,
-        100 * US,
-        200 * US,
-        500 * US,
-        MS,
-        2 * MS,
-        3 * MS,
-        4 * MS,
-        5 * MS,
-        6 * MS,
-        7 * MS,
-        8 * MS,
-        9 * MS,
-        10 * MS,
-        20 * MS,
-        30 * MS,
-        40 * MS,
-        50 * MS,
-        100 * MS,
-        200 * MS,
-        500 * MS,
-        1_000 * MS,
-        2_000 * MS,
-        5_000 * MS,
-        10_000 * MS,
-        20_000 * MS,
-        50_000 * MS,
-        100_000 * MS,
-        u64::MAX,
-    ]
-};
+/// Time limits for the counts, in units of 10 µs: familiar steps up to 100 s.
+const BOUNDS: [u64; 30] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000,
+    20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000,
+];
 
 /// Returns the count of values within each limit, from the first that includes any to the first that includes all.
 pub(super) fn within(values: &Values) -> Vec<Within> {
-    let counts = values.counts_within(&BOUNDS_NS);
-    let all = BOUNDS_NS.into_iter().zip(counts).map(|(ns, count)| Within { ns, count });
+    let mut bounds_ns = [u64::MAX; BOUNDS.len() + 1];
+    bounds_ns.iter_mut().zip(BOUNDS).for_each(|(ns, bound)| *ns = bound * 10_000);
+    let counts = values.counts_within(&bounds_ns);
+    let all = bounds_ns.into_iter().zip(counts).map(|(ns, count)| Within { ns, count });
     let mut some: Vec<Within> = all.filter(|within| within.count > 0).collect();
     let whole = some.iter().position(|within| within.count == values.count());
     some.truncate(whole.map_or(some.len(), |at| at + 1));

@@ -1,38 +1,17 @@
-//! A comparison as one table: a row for each figure, with both subjects' values and their difference.
+//! A comparison as one table: a row for each quantity, with both subjects' values and their difference.
 
 use super::{Comparison, Comparisons, KindPair, Repeated, Subject, WorkDifference};
 use overhead_model::csv::CsvRow;
 use overhead_model::{Csv, Side};
 
-const COLUMNS: [&str; 22] = [
-    "row",
-    "first_run",
-    "second_run",
-    "first_protocol",
-    "first_operation",
-    "first_via",
-    "second_protocol",
-    "second_operation",
-    "second_via",
-    "side",
-    "account",
-    "figure",
-    "first",
-    "second",
-    "difference",
-    "lower_bound",
-    "unavailable",
-    "class",
-    "first_statement",
-    "second_statement",
-    "interval_low",
-    "interval_high",
-];
+const COLUMNS: &str = "row first_run second_run first_protocol first_operation first_via second_protocol second_operation \
+     second_via side account figure first second difference lower_bound unavailable class first_statement \
+     second_statement interval_low interval_high";
 
 /// Returns comparisons as RFC 4180 text with a header line. `row` is `operation` (counts, bytes, frames and latency), `account`
 /// or `field` (bytes per operation), `alone` (an operation without a partner) or `work` (per workload operation of a subject).
 pub fn csv(comparisons: &Comparisons) -> String {
-    let mut csv = Csv::new(COLUMNS);
+    let mut csv = Csv::new(COLUMNS.split(' '));
     for comparison in comparisons.each() {
         Table { csv: &mut csv, comparison }.all();
     }

@@ -6,10 +6,10 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Probability that such an interval contains the true difference.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A figure of repeated runs, with the run as the unit.
+/// A quantity of repeated runs, with the run as the unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Repeated {
-    /// The figure of each run, by subject.
+    /// Value of each run, by subject.
     pub runs: [Vec<f64>; 2],
     /// 95% confidence interval of the difference of the means, the second's minus the first's (Welch's, for unequal variances).
     pub interval: [f64; 2],
@@ -19,8 +19,8 @@ pub struct Repeated {
 
 impl Repeated {
     /// Compares the runs of two subjects; returns `None` if either has fewer than two.
-    pub fn of(runs: [Vec<f64>; 2]) -> Option<Self> {
-        let [first, second] = [IntervalSample::of(&runs[0])?, IntervalSample::of(&runs[1])?];
+    pub fn new(runs: [Vec<f64>; 2]) -> Option<Self> {
+        let [first, second] = [IntervalSample::new(&runs[0])?, IntervalSample::new(&runs[1])?];
         let difference = second.mean - first.mean;
         let margin = margin(&first, &second)?;
         let interval = [difference - margin, difference + margin];
@@ -37,7 +37,7 @@ struct IntervalSample {
 }
 
 impl IntervalSample {
-    fn of(values: &[f64]) -> Option<Self> {
+    fn new(values: &[f64]) -> Option<Self> {
         let (count, mean) = (values.len() as f64, mean(values)?);
         if values.len() < 2 {
             return None;
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn the_interval_is_that_of_welch() {
         let (first, second) = ([100.0, 102.0, 98.0, 101.0, 99.0], [110.0, 112.0, 108.0, 111.0, 109.0]);
-        let repeated = Repeated::of([first.to_vec(), second.to_vec()]).unwrap();
+        let repeated = Repeated::new([first.to_vec(), second.to_vec()]).unwrap();
         let [low, high] = repeated.interval;
         assert!((low - (10.0 - 2.306_004)).abs() < 1e-5 && (high - (10.0 + 2.306_004)).abs() < 1e-5, "{low} {high}");
         assert!(repeated.shown);
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn unequal_variances_widen_it() {
         let (first, second) = ([100.0, 102.0, 98.0, 101.0, 99.0], [110.0, 114.0, 106.0, 112.0, 108.0]);
-        let [low, high] = Repeated::of([first.to_vec(), second.to_vec()]).unwrap().interval;
+        let [low, high] = Repeated::new([first.to_vec(), second.to_vec()]).unwrap().interval;
         let quantile = (high - low) / 2.0 / 2.5_f64.sqrt();
         // Student's t for 6 and 5 degrees of freedom.
         assert!(quantile > 2.446_912 && quantile < 2.570_582, "{quantile}");
@@ -95,16 +95,16 @@ mod tests {
 
     #[test]
     fn what_overlaps_shows_no_difference() {
-        let repeated = Repeated::of([vec![100.0, 130.0, 90.0], vec![105.0, 95.0, 128.0]]).unwrap();
+        let repeated = Repeated::new([vec![100.0, 130.0, 90.0], vec![105.0, 95.0, 128.0]]).unwrap();
         assert!(!repeated.shown, "{:?}", repeated.interval);
     }
 
     #[test]
     fn one_run_shows_nothing_and_runs_that_do_not_vary_show_all() {
-        assert_eq!(Repeated::of([vec![1.0], vec![2.0, 3.0]]), None);
-        let exact = Repeated::of([vec![4.0, 4.0], vec![5.0, 5.0]]).unwrap();
+        assert_eq!(Repeated::new([vec![1.0], vec![2.0, 3.0]]), None);
+        let exact = Repeated::new([vec![4.0, 4.0], vec![5.0, 5.0]]).unwrap();
         assert_eq!((exact.interval, exact.shown), ([1.0, 1.0], true));
-        let same = Repeated::of([vec![4.0, 4.0], vec![4.0, 4.0]]).unwrap();
+        let same = Repeated::new([vec![4.0, 4.0], vec![4.0, 4.0]]).unwrap();
         assert!(!same.shown);
     }
 }

@@ -1,7 +1,7 @@
 //! Compares subjects of one or more runs: which accounts and fields cause the difference per operation, and how kernel work
 //! differs.
 //!
-//! All figures are per operation; a difference is the second subject's figure minus the first's. Bytes are exact. Times, calls
+//! All quantities are per operation; a difference is the second subject's value minus the first's. Bytes are exact. Times, calls
 //! and cycles vary between runs, so only repeated runs of each subject can show a difference in them.
 
 mod csv;
@@ -18,7 +18,6 @@ pub use crate::document::json;
 pub use csv::csv;
 pub use interval::{CONFIDENCE, Repeated};
 pub(crate) use interval::{mean, quantile};
-pub(crate) use pairing::kind;
 pub(crate) use pairing::pairs;
 pub use render::{markdown, table};
 pub(crate) use shape::is_same_statement;
@@ -39,15 +38,20 @@ use std::collections::BTreeMap;
 /// subjects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparisons {
+    /// The second subject against the first.
     #[serde(flatten)]
     pub first: Comparison,
+    /// The third and later subjects against the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Comparison>,
 }
 
+/// Two subjects: their matching operations, the work of both, and what limits the result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
+    /// Names of the subjects.
     pub runs: [String; 2],
+    /// Number of runs of each subject.
     pub repetitions: [usize; 2],
     /// Paired kinds of workload operations, largest contribution to the difference first.
     pub pairs: Vec<KindPair>,
@@ -59,7 +63,7 @@ pub struct Comparison {
     pub workload: [WorkloadMean; 2],
     /// Work of server and client for all workload operations of a run.
     pub work: Vec<WorkDifference>,
-    /// Why a subject's byte figures are lower bounds; absent if they are exact.
+    /// Why a subject's byte counts are lower bounds; absent if they are exact.
     pub lower_bounds: [Option<String>; 2],
     /// Caveats, as complete sentences.
     pub remarks: Vec<String>,
@@ -68,13 +72,14 @@ pub struct Comparison {
 /// Workload operations of all runs of a subject, whatever they are paired with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkloadMean {
+    /// Workload operations in all runs.
     pub count: u64,
     /// Bytes on the wire per operation, both directions.
     pub wire: f64,
 }
 
 impl WorkloadMean {
-    fn of(group: &RunGroup) -> Self {
+    fn new(group: &RunGroup) -> Self {
         let sums: Vec<_> = by_name(&group.runs).into_iter().filter(|sum| sum.key.class == Class::Workload).collect();
         let sum = |of: fn(&OperationSum) -> u64| sums.iter().map(of).sum::<u64>();
         let wire = sum(OperationSum::total) as f64 / sum(|sum| sum.samples).max(1) as f64;
@@ -82,8 +87,10 @@ impl WorkloadMean {
     }
 }
 
+/// Matching operations of two subjects, with the causes of their difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindPair {
+    /// Both sides of the pair, in the order of the subjects.
     pub operations: [Subject; 2],
     /// The difference in one sentence.
     pub sentence: String,
@@ -100,10 +107,14 @@ pub struct KindPair {
     bounds: [LowerBounds; 2],
 }
 
+/// One subject's operations of a kind: means per operation over its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Subject {
+    /// Protocol name.
     pub protocol: String,
+    /// Class of the operations.
     pub class: Class,
+    /// Name, as in the record.
     pub name: String,
     /// Statement; absent if the comparison covers all operations of this name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,6 +136,7 @@ pub struct Subject {
     pub p50_ns: Option<u64>,
 }
 
+/// One latency percentile of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencyDifference {
     /// Name, such as `p50`.
@@ -141,7 +153,9 @@ pub struct LatencyDifference {
 /// One account in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AccountDifference {
+    /// Direction of the bytes.
     pub side: Side,
+    /// Account of the bytes.
     pub account: Account,
     /// Bytes per operation, by run.
     pub bytes: [f64; 2],
@@ -152,6 +166,7 @@ pub struct AccountDifference {
 /// One field in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldDifference {
+    /// Direction of the field.
     pub side: Side,
     /// Account of the field.
     pub account: Account,
@@ -164,6 +179,7 @@ pub struct FieldDifference {
 }
 
 impl Comparisons {
+    /// Returns all comparisons, the first one included.
     pub fn each(&self) -> impl Iterator<Item = &Comparison> {
         std::iter::once(&self.first).chain(&self.further)
     }
@@ -176,9 +192,9 @@ impl From<Comparison> for Comparisons {
 }
 
 /// Name and accessor of a percentile.
-pub(crate) type Percentile = (&'static str, fn(&Latency) -> f64);
+pub(crate) type NamedPercentile = (&'static str, fn(&Latency) -> f64);
 
-pub(crate) const PERCENTILES: [Percentile; 4] = [
+pub(crate) const PERCENTILES: [NamedPercentile; 4] = [
     ("p50", |latency| latency.p50 as f64),
     ("p90", |latency| latency.p90 as f64),
     ("p99", |latency| latency.p99 as f64),
@@ -186,7 +202,7 @@ pub(crate) const PERCENTILES: [Percentile; 4] = [
 ];
 
 impl Subject {
-    fn of(sum: &OperationSum) -> Self {
+    fn new(sum: &OperationSum) -> Self {
         let p50 = mean(&sum.latencies(|latency| latency.p50 as f64));
         let ranges = Side::BOTH.map(|side| sum.range(side));
         Self {
@@ -244,7 +260,7 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
     let groups = [first, second];
     let bounds = groups.map(group_bounds);
     let (pairs, rest) = pairs(first, second, by);
-    let pairs = pairs.iter().map(|sums| KindPair::of_sums(sums.each_ref(), bounds));
+    let pairs = pairs.iter().map(|sums| KindPair::from_sums(sums.each_ref(), bounds));
     let (mut pairs, mut beside): (Vec<_>, Vec<_>) = pairs.partition(|pair| pair.class() == Class::Workload);
     order::sort(&mut pairs);
     order::sort(&mut beside);
@@ -254,8 +270,8 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
         repetitions: groups.map(|group| group.runs.len()),
         pairs,
         beside,
-        alone: rest.map(|sums| sums.iter().filter(is_workload).map(Subject::of).collect()),
-        workload: groups.map(WorkloadMean::of),
+        alone: rest.map(|sums| sums.iter().filter(is_workload).map(Subject::new).collect()),
+        workload: groups.map(WorkloadMean::new),
         work: work::differences(first, second),
         lower_bounds: groups.map(|group| group.runs.iter().find_map(|named| lower_bounds(&named.run))),
         remarks: remarks(groups),
@@ -263,7 +279,7 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
 }
 
 fn group_bounds(group: &RunGroup) -> LowerBounds {
-    let bounds = group.runs.iter().map(|named| LowerBounds::of(&named.run));
+    let bounds = group.runs.iter().map(|named| LowerBounds::new(&named.run));
     bounds.fold(LowerBounds::default(), LowerBounds::or)
 }
 
@@ -284,7 +300,7 @@ fn remarks(groups: [&RunGroup; 2]) -> Vec<String> {
 
 impl KindPair {
     /// Compares two kinds of operations.
-    pub(crate) fn of_sums(sums: [&OperationSum; 2], bounds: [LowerBounds; 2]) -> Self {
+    pub(crate) fn from_sums(sums: [&OperationSum; 2], bounds: [LowerBounds; 2]) -> Self {
         let mut accounts = accounts(sums);
         accounts.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
         let fields = fields(sums).map(|mut fields| {
@@ -299,11 +315,11 @@ impl KindPair {
             fields
         });
         let latency = PERCENTILES.iter().map(|percentile| latency(sums, percentile)).collect();
-        let operations = sums.map(Subject::of);
+        let operations = sums.map(Subject::new);
         let mut pair =
             Self { operations, sentence: String::new(), effect_bytes: 0.0, accounts, fields, latency, bounds };
         pair.effect_bytes = pair.difference() * pair.operations.iter().map(|it| it.count).max().unwrap_or(0) as f64;
-        pair.sentence = sentence::of(&pair);
+        pair.sentence = sentence::difference(&pair);
         pair
     }
 
@@ -318,11 +334,11 @@ impl KindPair {
     }
 }
 
-fn latency(sums: [&OperationSum; 2], (figure, of): &Percentile) -> LatencyDifference {
+fn latency(sums: [&OperationSum; 2], (figure, of): &NamedPercentile) -> LatencyDifference {
     let runs = sums.map(|sum| sum.latencies(*of));
     let ns = runs.each_ref().map(|values| mean(values));
     let difference = ns[0].zip(ns[1]).map(|(first, second)| second - first);
-    LatencyDifference { figure, ns, difference, repeated: Repeated::of(runs) }
+    LatencyDifference { figure, ns, difference, repeated: Repeated::new(runs) }
 }
 
 fn accounts(sums: [&OperationSum; 2]) -> Vec<AccountDifference> {

@@ -2,24 +2,14 @@
 
 use super::shape::shape;
 use crate::group::RunGroup;
-use crate::sums::{OperationSum, SumKey, by_name, by_statement, is_one_statement};
+use crate::sums::{ALIKE, OperationSum, SumKey, by_name, by_statement, is_one_statement};
 use overhead_model::Class;
 use overhead_model::record::By;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Each protocol's names for reading and writing by key.
-const ALIKE: [&[&str]; 3] =
-    [&["GET", "get", "SELECT", "find"], &["SET", "set", "INSERT", "insert"], &["SET", "set", "UPDATE", "update"]];
-
 /// A way of sending is a stray if another was used this many times as often.
 const STRAY: u64 = 10;
-
-/// Returns the operation's protocol-independent kind if there is one, or its name.
-pub(crate) fn kind(name: &str) -> &str {
-    let alike = ALIKE.iter().find(|names| names.contains(&name));
-    alike.and_then(|names| names.first()).map_or(name, |name| *name)
-}
 
 pub(crate) type Pairs = Vec<[OperationSum; 2]>;
 pub(crate) type Rest = [Vec<OperationSum>; 2];
@@ -37,7 +27,7 @@ pub(crate) fn pairs(first: &RunGroup, second: &RunGroup, by: By) -> (Pairs, Rest
             continue;
         };
         let (found, left) =
-            if by == By::Statement { of_one_name(firsts, seconds) } else { by_way(firsts.ways, seconds.ways) };
+            if by == By::Statement { pair_by_name(firsts, seconds) } else { by_way(firsts.ways, seconds.ways) };
         pairs.extend(found);
         for (all, left) in rest.iter_mut().zip(left) {
             all.extend(left);
@@ -81,7 +71,7 @@ fn names(group: &RunGroup) -> BTreeMap<NameKey, NameSums> {
 }
 
 /// Pairs statements that both have, ignoring placeholder syntax, or all operations of the name if they have none in common.
-fn of_one_name(first: NameSums, second: NameSums) -> (Pairs, Rest) {
+fn pair_by_name(first: NameSums, second: NameSums) -> (Pairs, Rest) {
     let shapes = |sums: Vec<OperationSum>| {
         let mut shapes: BTreeMap<String, Vec<OperationSum>> = BTreeMap::new();
         for sum in sums {

@@ -7,20 +7,22 @@ use super::{
     WorkDifference,
 };
 use crate::bounds::LowerBounds;
+use crate::clean::{capitalised, clean, shortened};
 use crate::document::Document;
+use crate::grid::{Grid, Style};
 use crate::limits;
+use crate::number::{DASH, counted, decimal, grouped, microseconds, significant};
 use crate::summary::distinct;
 use crate::sums::is_one_statement;
-use crate::text::grid::Grid;
-use crate::text::number::{DASH, counted, decimal, grouped, microseconds, significant};
-use crate::text::{Style, capitalised, clean, shortened};
 use overhead_model::record::Measured;
 use overhead_model::{Account, Class};
 
+/// Returns comparisons for a terminal.
 pub fn table(comparisons: &Comparisons, style: Style) -> String {
     document(comparisons).terminal(style) + "\n"
 }
 
+/// Returns comparisons as GitHub Markdown.
 pub fn markdown(comparisons: &Comparisons) -> String {
     document(comparisons).markdown() + "\n"
 }
@@ -124,7 +126,7 @@ fn work(document: &mut Document, comparison: &Comparison, runs: &[String; 2]) {
     document.table(both(["role", "figure"], runs, is_repeated, rows));
 }
 
-/// Returns a table of figures of both runs, with the evidence from repeated runs if `has_interval`.
+/// Returns a table of the values of both runs, with the evidence from repeated runs if `has_interval`.
 fn both(keys: [&str; 2], runs: &[String; 2], has_interval: bool, rows: Vec<Vec<String>>) -> Grid {
     let interval = has_interval.then_some("95% interval");
     let figures: Vec<&str> = [&*runs[0], &*runs[1], "difference"].into_iter().chain(interval).collect();
@@ -163,7 +165,7 @@ impl KindPair {
             || self.latency.iter().filter_map(|figure| figure.repeated.as_ref()).any(|repeated| repeated.shown)
     }
 
-    /// Describes the difference and each subject's figures.
+    /// Describes the difference and each subject's values.
     pub fn summary(&self) -> String {
         let [first, second] = [0, 1].map(|at| subject(&self.operations[at], self.bounds[at]));
         format!("{}. {first} and {second}.", self.sentence)
@@ -188,7 +190,7 @@ fn range(ranges: [[f64; 2]; 2]) -> String {
     format!(" (by run {request}, {response})")
 }
 
-/// Returns the figures of an account; marks lower bounds.
+/// Returns the bytes of an account; marks lower bounds.
 fn account_cells(account: &AccountDifference, pair: &KindPair) -> Vec<String> {
     let payload = account.account.is_payload() && account.account != Account::Unknown;
     let figure = |at: usize| {
@@ -252,7 +254,7 @@ fn shown(repeated: &Repeated, number: fn(f64) -> String) -> String {
     format!("{low} to {high}")
 }
 
-/// Returns the reasons for missing work figures without duplicates.
+/// Returns the reasons for missing work, without duplicates.
 fn work_reasons(comparison: &Comparison) -> Vec<String> {
     let reasons = |work: &WorkDifference| {
         let figures = comparison.runs.iter().zip(&work.per_operation);

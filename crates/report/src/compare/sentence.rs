@@ -1,7 +1,7 @@
 //! Describes the difference between two kinds of operations in a sentence.
 
 use super::{AccountDifference, FieldDifference, KindPair};
-use crate::text::number::decimal;
+use crate::number::decimal;
 use overhead_model::{Account, Side};
 
 /// Bytes per operation below which a difference rounds to nothing and gets no mention.
@@ -12,8 +12,8 @@ const TOLD: f64 = 0.9;
 const FIELDS: usize = 2;
 
 /// Returns text such as `request alike; response 43 B smaller (−14.2%): schema −33, framing −10 (rows.metadata.column)`.
-pub(super) fn of(pair: &KindPair) -> String {
-    let [request, response] = Side::BOTH.map(|side| Direction::of(pair, side));
+pub(super) fn difference(pair: &KindPair) -> String {
+    let [request, response] = Side::BOTH.map(|side| Direction::new(pair, side));
     match (request.is_alike(), response.is_alike()) {
         (true, true) => {
             format!(
@@ -40,7 +40,7 @@ struct Direction<'a> {
 }
 
 impl<'a> Direction<'a> {
-    fn of(pair: &'a KindPair, side: Side) -> Self {
+    fn new(pair: &'a KindPair, side: Side) -> Self {
         let bytes = pair.operations.each_ref().map(|subject| subject.wire[side as usize]);
         let accounts = pair.accounts.iter().filter(|account| account.side == side && is_visible(account.difference));
         let fields = pair.fields.iter().flatten().filter(|field| field.side == side && is_visible(field.difference));
@@ -134,7 +134,7 @@ fn is_visible(bytes: f64) -> bool {
 
 /// Formats whole bytes without a decimal digit, and mixed means with one.
 fn whole(bytes: f64) -> String {
-    crate::text::number::bytes_label(bytes)
+    crate::number::bytes_label(bytes)
 }
 
 fn signed_whole(bytes: f64) -> String {

@@ -61,8 +61,9 @@ struct PartSums {
 /// The counters of a part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartTotal {
+    /// What the counters belong to.
     pub part: TrafficPart,
-    /// Those of all parts add up to the exact totals.
+    /// All parts add up to the exact totals.
     pub wire_bytes: u64,
     /// `wire_bytes` of requests and of responses; absent from [`TrafficPart::Unknown`].
     pub sides: Option<[u64; 2]>,
@@ -70,7 +71,7 @@ pub struct PartTotal {
     pub bytes: Estimate,
     /// Number of operations.
     pub operations: Estimate,
-    /// Number of periods before the counters began. Earlier bytes, if any, are in [`TrafficPart::Other`].
+    /// Number of periods before the counters started. Earlier bytes, if any, are in [`TrafficPart::Other`].
     pub since: u64,
 }
 
@@ -105,6 +106,7 @@ pub struct CompositionPeriods {
 }
 
 impl CompositionPeriods {
+    /// Makes counters for at most `limit` parts, before the first period.
     pub fn new(limit: usize) -> Self {
         let current = Composition::new(limit);
         Self {
@@ -220,7 +222,7 @@ impl CompositionPeriods {
         totals(&self.latest)
     }
 
-    /// Begins the sums of [`Self::latest`] anew.
+    /// Restarts the sums of [`Self::latest`] anew.
     pub fn clear_latest(&mut self) {
         self.latest.clear();
     }

@@ -1,4 +1,4 @@
-//! Known figures, conservation, and intervals against simulated hours whose composition is known.
+//! Known values, conservation, and intervals against simulated hours whose composition is known.
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use super::layout::{HEADING, MARGIN, TICK, step};
 use super::lines::LineFigure;
 use super::scene::{Anchor, Scene};
-use crate::text::number::with_digits;
+use crate::number::with_digits;
 
 /// Minimum width of the axis labels.
 pub(super) const LABELS: f64 = 52.0;
@@ -16,25 +16,25 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns an axis that covers all values of a figure, or `None` if there are none.
-    pub(super) fn of(figure: &LineFigure) -> Option<Self> {
+    /// Returns an axis that covers all values of a chart, or `None` if there are none.
+    pub(super) fn from_figure(figure: &LineFigure) -> Option<Self> {
         let values = figure.lines.iter().flat_map(|(_, values)| values).flatten();
-        Self::over(values.flat_map(|of| [of.median, of.min, of.max]), figure.logarithmic, Self::of_ratios)
+        Self::over(values.flat_map(|of| [of.median, of.min, of.max]), figure.logarithmic, Self::logarithmic)
     }
 
     /// Returns an axis that covers these values, or `None` if it can show none of them.
     pub(super) fn over(
         values: impl Iterator<Item = f64>,
         logarithmic: bool,
-        of_ratios: fn(f64, f64) -> Self,
+        ratio_axis: fn(f64, f64) -> Self,
     ) -> Option<Self> {
         let values: Vec<f64> = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0)).collect();
         let max = values.iter().copied().max_by(f64::total_cmp)?;
         let min = values.iter().copied().min_by(f64::total_cmp)?;
-        Some(if logarithmic { of_ratios(min, max) } else { Self::of_amounts(max) })
+        Some(if logarithmic { ratio_axis(min, max) } else { Self::linear(max) })
     }
 
-    fn of_amounts(max: f64) -> Self {
+    fn linear(max: f64) -> Self {
         let step = step(max, 5.0);
         let count = (max / step).ceil().max(1.0);
         let ticks = (0..=count as u32).map(|at| f64::from(at) * step).collect();
@@ -42,7 +42,7 @@ impl Axis {
     }
 
     /// Uses steps of 1, 2 and 5 times a power of ten; above three decades, only powers of ten.
-    fn of_ratios(min: f64, max: f64) -> Self {
+    fn logarithmic(min: f64, max: f64) -> Self {
         let decades = min.log10().floor() as i32..=max.log10().ceil() as i32;
         let leading: &[f64] = if max / min > 1e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let all = decades.flat_map(|power| leading.iter().map(move |digit| digit * 10_f64.powi(power)));
@@ -52,9 +52,9 @@ impl Axis {
         Self { from, to, logarithmic: true, ticks: all.into_iter().filter(|tick| (from..=to).contains(tick)).collect() }
     }
 
-    /// Begins and ends at the values, if two ticks lie between them.
-    pub(super) fn of_ratios_cropped(min: f64, max: f64) -> Self {
-        let mut axis = Self::of_ratios(min, max);
+    /// Starts and ends at the values, if two ticks lie between them.
+    pub(super) fn logarithmic_cropped(min: f64, max: f64) -> Self {
+        let mut axis = Self::logarithmic(min, max);
         let inside: Vec<f64> = axis.ticks.iter().copied().filter(|tick| (min..=max).contains(tick)).collect();
         if inside.len() > 1 {
             (axis.from, axis.to, axis.ticks) = (min, max, inside);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_logarithmic_axis_begins_and_ends_at_ticks_around_all_values() {
         for (min, max) in [(70.0, 9_000.0), (1.0, 1.0), (0.03, 0.9), (5.0, 5_000_000.0)] {
-            let axis = Axis::of_ratios(min, max);
+            let axis = Axis::logarithmic(min, max);
             assert!(axis.from <= min && axis.to >= max && axis.from < axis.to, "{min} to {max}");
             assert!((2..=12).contains(&axis.ticks.len()), "{:?}", axis.ticks);
             assert!(axis.ticks.iter().all(|tick| (0.0..=1.0).contains(&axis.height(*tick).unwrap())));
@@ -118,14 +118,14 @@ mod tests {
     #[test]
     fn a_cropped_axis_ends_at_its_values_and_shows_two_ticks() {
         for (min, max) in [(70.0, 9_000.0), (0.43, 7.8), (1.0, 1.0), (3.0, 4.0)] {
-            let axis = Axis::of_ratios_cropped(min, max);
+            let axis = Axis::logarithmic_cropped(min, max);
             assert!(axis.from <= min && axis.to >= max && axis.from < axis.to, "{min} to {max}");
             assert!(
                 axis.ticks.len() > 1
                     && axis.ticks.iter().all(|tick| (0.0..=1.0).contains(&axis.height(*tick).unwrap()))
             );
         }
-        assert_eq!(Axis::of_ratios_cropped(0.43, 7.8).ticks, [0.5, 1.0, 2.0, 5.0]);
+        assert_eq!(Axis::logarithmic_cropped(0.43, 7.8).ticks, [0.5, 1.0, 2.0, 5.0]);
     }
 
     #[test]

@@ -4,11 +4,12 @@ use super::font::Weight;
 use super::palette::{INK, LINES, MUTED, WARNING};
 use super::scene::{Face, words};
 use crate::bounds::lower_bounds;
+use crate::clean::{clean, shortened};
 use crate::limits::{CAPTION_CHARS, CAPTION_WARNINGS};
+use crate::number::{counted, duration};
 use crate::run::NamedRun;
-use crate::summary::{RoleName, data_difference, of_whole_run, window_ns, workload_count};
-use crate::text::number::{counted, duration};
-use crate::text::{beside_the_workload, clean, command, integrity, shortened};
+use crate::summary::{RoleName, data_difference, whole_run_counters, window_ns, workload_count};
+use crate::text::{beside_the_workload, command, integrity};
 use overhead_model::Run;
 use overhead_model::record::SourceKind;
 
@@ -25,7 +26,7 @@ const WARNED: Face = Face::new(SIZE, Weight::Regular, WARNING);
 pub(crate) type Paragraph = Vec<(String, Face)>;
 
 /// Returns the paragraphs of a caption: comparison warnings, reading instructions, facts common to all runs, and each run. A bare
-/// figure has warnings only.
+/// chart has warnings only.
 pub(crate) fn paragraphs(runs: &[NamedRun], is_bare: bool) -> Vec<Paragraph> {
     let facts: Vec<Vec<String>> = runs.iter().map(|named| facts(&named.run)).collect();
     let common = common(&facts);
@@ -51,7 +52,7 @@ pub(crate) fn paragraphs(runs: &[NamedRun], is_bare: bool) -> Vec<Paragraph> {
 pub(crate) const HOW_TO_READ: &str = "Grey is frame headers, red frames without payload and repeats, blue to green (violet for TLS) \
 the protocol, amber your own data. System calls and CPU are those of all processes of a role, over all operations of the run.";
 
-/// Returns the caption of a figure: how to read it, and a note; either may be empty.
+/// Returns the caption of a chart: how to read it, and a note; either may be empty.
 pub(crate) fn notes(method: &str, note: &str) -> Vec<Paragraph> {
     match (method, note) {
         ("", "") => Vec::new(),
@@ -62,7 +63,7 @@ pub(crate) fn notes(method: &str, note: &str) -> Vec<Paragraph> {
     }
 }
 
-/// Returns a sentence about what a figure leaves out, or nothing.
+/// Returns a sentence about what a chart leaves out, or nothing.
 pub(crate) fn only_in_table(left_out: usize, noun: &str) -> String {
     let are = if left_out == 1 { "is" } else { "are" };
     match left_out {
@@ -71,7 +72,7 @@ pub(crate) fn only_in_table(left_out: usize, noun: &str) -> String {
     }
 }
 
-/// Drops the lines that a figure has no colours for. Returns a sentence about them, or nothing.
+/// Drops the lines that a chart has no colours for. Returns a sentence about them, or nothing.
 pub(crate) fn left_out<T>(lines: &mut Vec<T>, noun: &str) -> String {
     let more = lines.len().saturating_sub(LINES.len());
     lines.truncate(LINES.len());
@@ -127,7 +128,7 @@ fn facts(run: &Run) -> Vec<String> {
     facts.extend(from_files(run));
     facts.push(integrity(run));
     facts.extend(beside_the_workload(run).map(|beside| format!("{beside} not drawn")));
-    let absent = RoleName::ALL.map(|role| of_whole_run(run, role).err().map(|reason| (role, reason)));
+    let absent = RoleName::ALL.map(|role| whole_run_counters(run, role).err().map(|reason| (role, reason)));
     match absent {
         [Some((_, server)), Some((_, client))] if server == client => {
             facts.push(format!("syscalls and CPU not measured ({server})"));

@@ -1,20 +1,20 @@
-//! The content of a figure: rows (one operation of a run each) with bars in three panels.
+//! The content of a chart: rows (one operation of a run each) with bars in three panels.
 
 use super::palette;
 use super::panels;
 use crate::bounds::LowerBounds;
-use crate::compare::kind;
+use crate::clean::{clean, shortened};
 use crate::limits::{FIGURE_NAME_CHARS, FIGURE_NEGLIGIBLE, FIGURE_ROWS};
+use crate::number::{bytes_label, counted, grouped, percent};
 use crate::run::NamedRun;
 use crate::summary::{both_sides, noteworthy, per_operation, workload};
-use crate::text::number::{bytes_label, counted, grouped, percent};
-use crate::text::{clean, shortened};
+use crate::sums::kind;
 use overhead_model::record::OperationRow;
 use palette::Rgb;
 
 pub(crate) struct Chart {
     pub rows: Vec<BarRow>,
-    /// Bytes, system calls and CPU work, as far as they were measured; only one of them in a stacked layout.
+    /// Bytes, system calls and CPU work, as far as they were measured; only one in a stacked layout.
     pub panels: Vec<Panel>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Drawn<'a> {
 
 impl Chart {
     #[cfg(test)]
-    pub(crate) fn of(runs: &[NamedRun], operations_per_run: Option<usize>) -> Self {
+    pub(crate) fn new(runs: &[NamedRun], operations_per_run: Option<usize>) -> Self {
         Self::choosing(runs, operations_per_run, &[])
     }
 
@@ -142,7 +142,7 @@ pub(crate) fn is_named(row: &OperationRow, names: &[String]) -> bool {
 fn drawn_rows<'a>(named: &'a NamedRun, all: &[&'a OperationRow], chosen: &[&'a OperationRow]) -> Vec<Drawn<'a>> {
     let last = chosen.len().saturating_sub(1);
     let drawn = |(at, operation)| {
-        let bounds = LowerBounds::of(&named.run);
+        let bounds = LowerBounds::new(&named.run);
         let (words, count, total) = match operation {
             None => ("no workload operations".to_owned(), String::new(), String::new()),
             Some(operation) => words(operation, bounds),

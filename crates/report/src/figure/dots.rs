@@ -1,6 +1,6 @@
 //! A range chart: each row has a mark for the middle value, and a bar and a line for the spread.
 
-use super::Look;
+use super::PlotStyle;
 use super::axis::{Axis, quantity, tick_label};
 use super::caption;
 use super::font::Weight;
@@ -9,10 +9,12 @@ use super::palette::{AXIS, GRID, INK, LINES, Rgb};
 use super::scene::{Anchor, Face, Scene, words};
 use crate::error::ReportError;
 
+/// A chart with a track per row: a mark, a bar and a thin line on a common axis.
 #[derive(Clone, Debug, Default)]
 pub struct DotFigure {
+    /// Heading; files add the systems in front.
     pub title: String,
-    /// Text alternative for readers who cannot see the figure.
+    /// Text alternative for readers who cannot see the chart.
     pub description: String,
     /// The quantity with its unit.
     pub x_title: String,
@@ -22,12 +24,12 @@ pub struct DotFigure {
     pub legend: [String; 3],
     /// Rows, from top to bottom.
     pub rows: Vec<DotRow>,
-    /// How to read the figure. A page says it once for all figures that have it in common.
+    /// How to read the chart. A page prints equal texts once.
     pub method: String,
-    /// Note on what is drawn, printed below the figure.
+    /// Note on what is drawn, printed below the chart.
     pub note: String,
     /// Width and background.
-    pub look: Look,
+    pub style: PlotStyle,
 }
 
 /// A row: its subject and the spread of its values.
@@ -35,18 +37,22 @@ pub struct DotFigure {
 pub struct DotRow {
     /// Heading above the row, if the row before has another one; may be empty.
     pub group: String,
+    /// Name of the row within its group.
     pub name: String,
-    /// Figures in words, printed after the name.
+    /// Values in words, printed after the name.
     pub figures: String,
+    /// Value of the mark, in the unit of the axis.
     pub mark: f64,
+    /// Start and end of the bar.
     pub bar: (f64, f64),
+    /// Start and end of the thin line.
     pub line: (f64, f64),
     /// Individual values, drawn as points.
     pub points: Vec<f64>,
 }
 
 const NAME: Face = Face::new(12.5, Weight::Bold, INK);
-/// Name and figures on one line with their track.
+/// Name and values on one line with their track.
 const NAME_BESIDE: Face = Face::new(12.0, Weight::Regular, INK);
 const FIGURES_BESIDE: Face = Face::new(11.0, Weight::Bold, INK);
 /// Colours of the middle value and the spread.
@@ -61,12 +67,12 @@ const STROKE: f64 = 4.0;
 const LEADING: f64 = 15.5;
 const TRACK: f64 = 13.0;
 const ROW_GAP: f64 = 25.0;
-/// Height of a row with its name beside the track, and of a heading.
+/// Height of a heading, and of a row that has its name on the line of the track.
 const ROW: f64 = 19.0;
 const GROUP: f64 = 20.0;
 /// Space above a heading.
 const GROUP_GAP: f64 = 7.0;
-/// Distance between name, track and figures, and the share of the width that the track needs.
+/// Distance between name, track and values, and the share of the width that the track needs.
 const GAP: f64 = 12.0;
 const TRACK_SHARE: f64 = 0.45;
 /// Minimum space on either side of the track for half an axis label.
@@ -78,18 +84,18 @@ fn values(row: &DotRow) -> impl Iterator<Item = f64> {
     [row.mark, row.bar.0, row.bar.1, row.line.0, row.line.1].into_iter().chain(row.points.iter().copied())
 }
 
-/// Where the tracks lie, with the ticks of their axis.
+/// Position of the tracks, with the ticks of their axis.
 struct TrackField {
     left: f64,
     right: f64,
-    /// Whether names and figures stand beside the tracks, not above them.
+    /// Whether names and values are on the line of their track, not above it.
     is_beside: bool,
     axis: Axis,
     inset: f64,
 }
 
 impl TrackField {
-    fn of(rows: &[&DotRow], axis: Axis, width: f64) -> Self {
+    fn new(rows: &[&DotRow], axis: Axis, width: f64) -> Self {
         let widest = |face: Face, text: fn(&DotRow) -> &str| {
             rows.iter().map(|row| face.width(text(row))).fold(0.0, f64::max) + GAP
         };
@@ -112,15 +118,15 @@ pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene,
     let can_be_shown =
         |row: &&DotRow| values(row).all(|value| value.is_finite() && (!figure.logarithmic || value > 0.0));
     let rows: Vec<&DotRow> = figure.rows.iter().filter(can_be_shown).collect();
-    let axis = Axis::over(rows.iter().copied().flat_map(values), figure.logarithmic, Axis::of_ratios_cropped)
+    let axis = Axis::over(rows.iter().copied().flat_map(values), figure.logarithmic, Axis::logarithmic_cropped)
         .ok_or(ReportError::NoRuns)?;
-    let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
+    let mut scene = Scene { width: figure.style.width(), ..Scene::default() };
     let top = head(&mut scene, title).max(MARGIN);
     let mut top = quantity(&mut scene, &figure.x_title, top);
     if rows.iter().any(|row| row.line.0 < row.line.1) {
         top = legend(&mut scene, &figure.legend, top + 20.0);
     }
-    let field = TrackField::of(&rows, axis, scene.width);
+    let field = TrackField::new(&rows, axis, scene.width);
     let ticks = field.axis.ticks.iter().map(|tick| (field.at(*tick), tick_label(*tick)));
     scene.labels(ticks, top + 26.0, 6.0, TICK);
     let mut baseline = top + 48.0;
@@ -144,7 +150,7 @@ pub(super) fn laid_out(figure: &DotFigure, title: Option<&str>) -> Result<Scene,
     Ok(scene)
 }
 
-/// Draws name, track and figures on one line. Returns the next row's base line.
+/// Draws name, track and values on one line. Returns the next row's base line.
 fn row_beside(scene: &mut Scene, row: &DotRow, field: &TrackField, baseline: f64) -> f64 {
     scene.text(&row.name, (MARGIN, baseline), Anchor::Start, NAME_BESIDE);
     scene.text(&row.figures, (scene.width - MARGIN, baseline), Anchor::End, FIGURES_BESIDE);
@@ -152,7 +158,7 @@ fn row_beside(scene: &mut Scene, row: &DotRow, field: &TrackField, baseline: f64
     baseline + ROW
 }
 
-/// Draws the track below name and figures. Returns the next row's base line.
+/// Draws the track below name and values. Returns the next row's base line.
 fn row_below(scene: &mut Scene, row: &DotRow, field: &TrackField, baseline: f64) -> f64 {
     let said: Vec<_> = words(&row.name, NAME).chain(words(&row.figures, UNIT)).collect();
     let below = scene.paragraph(&said, (MARGIN, baseline), scene.width - 2.0 * MARGIN, LEADING);
@@ -235,7 +241,7 @@ mod tests {
             ],
             method: String::new(),
             note: "made up.".to_owned(),
-            look: Look { width, dark: false },
+            style: PlotStyle { width, dark: false },
         }
     }
 

@@ -1,10 +1,10 @@
-//! The embedded typeface of all figures: they need no system font and look the same everywhere.
+//! The embedded typeface of all charts: they need no system font and look the same everywhere.
 //!
-//! Inter, subset to Latin-1, some punctuation and `≥`, without kerning and with tabular figures, so that sums of advances are
+//! Inter, subset to Latin-1, some punctuation and `≥`, without kerning and with tabular digits, so that sums of advances are
 //! exact in every renderer. `assets/inter` has the licence and build steps.
 
+use crate::clean::clean;
 use crate::error::ReportError;
-use crate::text::clean;
 use ab_glyph::{Font as _, FontRef, GlyphId, OutlinedGlyph, PxScale, point};
 use std::sync::LazyLock;
 

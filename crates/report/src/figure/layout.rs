@@ -1,4 +1,4 @@
-//! The layout of a figure, in logical pixels.
+//! The layout of a chart, in logical pixels.
 //!
 //! Each operation is a row with its name above its bars, so names of any length fit. Three panels share the rows, so the eye
 //! can follow a row from bytes to calls to cycles.
@@ -70,7 +70,7 @@ struct PanelPlace {
     scale: BarScale,
 }
 
-/// Where bars begin, and how long they are.
+/// Start and length of bars.
 pub(super) struct BarScale {
     pub zero: f64,
     /// Length of a bar with the value `limit`, at the end of the axis.
@@ -103,7 +103,7 @@ struct WrappedLines {
     bottom: f64,
 }
 
-/// Lays out the figure at this width; omits the title if the surrounding page has one.
+/// Lays out the chart at this width; omits the title if the surrounding page has one.
 pub(crate) fn scene(chart: &Chart, title: Option<&str>, caption: &[Paragraph], width: f64) -> Scene {
     let mut scene = Scene { width, ..Scene::default() };
     let top = head(&mut scene, title);
@@ -239,7 +239,7 @@ fn lines(rows: &[BarRow], top: f64, places: &[PanelPlace]) -> WrappedLines {
 type NameLine = Vec<(String, Face, f64)>;
 
 /// Returns a row's full name. Uses one line if it fits with the count and bytes; otherwise wraps run and operation separately
-/// and keeps the last line free for the figures if they need it.
+/// and keeps the last line free for the numbers if they need it.
 fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
     let width = place.right() - MARGIN;
     let figures = OPERATION_TOTAL.width(&row.total) + SMALL.width(&row.count) + 30.0;
@@ -273,7 +273,7 @@ fn name_lines(row: &BarRow, place: &PanelPlace) -> Vec<NameLine> {
 
 fn tick_label(value: f64, step: f64) -> String {
     let digits = if step >= 1.0 || value == 0.0 { 0 } else { (-step.log10().floor()) as usize };
-    crate::text::number::with_digits(value, digits)
+    crate::number::with_digits(value, digits)
 }
 
 fn rule(scene: &mut Scene, top: f64, names: usize) {

@@ -1,6 +1,6 @@
 //! A line chart: a quantity at named places, such as percentiles or pipeline lengths, with one line per system.
 
-use super::Look;
+use super::PlotStyle;
 use super::axis::{Axis, quantity, tick_label};
 use super::caption;
 use super::layout::{
@@ -11,10 +11,12 @@ use super::scene::{Anchor, Scene};
 use crate::error::ReportError;
 use overhead_model::Spread;
 
+/// A chart with lines over steps of the horizontal axis.
 #[derive(Clone, Debug, Default)]
 pub struct LineFigure {
+    /// Heading; files add the systems in front.
     pub title: String,
-    /// Text alternative for readers who cannot see the figure.
+    /// Text alternative for readers who cannot see the chart.
     pub description: String,
     /// Title of the horizontal axis.
     pub x_title: String,
@@ -26,13 +28,14 @@ pub struct LineFigure {
     pub places: Vec<String>,
     /// Positions of the places in any unit; empty to space them equally.
     pub positions: Vec<f64>,
+    /// Lines in the order of their colours.
     pub lines: Vec<Line>,
-    /// How to read the figure. A page says it once for all figures that have it in common.
+    /// How to read the chart. A page prints equal texts once.
     pub method: String,
-    /// Note on what is drawn, printed below the figure.
+    /// Note on what is drawn, printed below the chart.
     pub note: String,
     /// Width and background.
-    pub look: Look,
+    pub style: PlotStyle,
     /// Time axis for `positions`, labelled with round times.
     pub time: Option<TimeAxis>,
 }
@@ -43,7 +46,9 @@ pub type Line = (String, Vec<Option<Spread>>);
 /// A time axis, in seconds.
 #[derive(Clone, Debug, Default)]
 pub struct TimeAxis {
+    /// Start, in the unit of the axis.
     pub from: f64,
+    /// End, in the unit of the axis.
     pub to: f64,
     /// Intervals without measurements.
     pub bands: Vec<Band>,
@@ -54,6 +59,7 @@ pub struct TimeAxis {
 pub struct Band {
     pub from: f64,
     pub to: f64,
+    /// Label of the band.
     pub name: String,
 }
 
@@ -77,10 +83,10 @@ const NAMES: f64 = 0.3;
 const NAME_LEADING: f64 = 15.0;
 
 pub(super) fn laid_out(figure: &LineFigure, title: Option<&str>) -> Result<Scene, ReportError> {
-    let axis = Axis::of(figure).ok_or(ReportError::NoRuns)?;
+    let axis = Axis::from_figure(figure).ok_or(ReportError::NoRuns)?;
     if figure.lines.len() > palette::LINES.len() {
         return Err(ReportError::Drawing(format!(
-            "{} lines in a figure that has room for {}",
+            "{} lines in a chart that has room for {}",
             figure.lines.len(),
             palette::LINES.len()
         )));
@@ -119,7 +125,7 @@ impl PlotField {
 }
 
 fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
-    let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
+    let mut scene = Scene { width: figure.style.width(), ..Scene::default() };
     let head = head(&mut scene, title).max(MARGIN);
     let mut top = quantity(&mut scene, &figure.y_title, head);
     let entries: Vec<(String, Rgb)> =
@@ -158,7 +164,7 @@ fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
     scene
 }
 
-/// Returns the width of the names beside the ends of their lines, or `None` if they need a legend above.
+/// Returns the width of the names at the ends of their lines, or `None` if they need a legend above.
 fn names_beside(entries: &[(String, Rgb)], width: f64) -> Option<f64> {
     let widest = entries.iter().map(|(name, _)| LEGEND.width(name)).fold(0.0, f64::max);
     let taken = widest + SWATCH + SWATCH_GAP + 6.0;
@@ -207,7 +213,7 @@ fn round_times(scene: &mut Scene, time: &TimeAxis, field: &PlotField) {
         scene.line((x, field.bottom()), (x, field.bottom() + 4.0), AXIS);
         let label = if number < 0 { format!("-{}", tick_label(-at)) } else { tick_label(at) };
         let half = TICK.width(&label) / 2.0;
-        // Keep the last label inside the figure.
+        // Keep the last label inside the chart.
         let x = x.min(scene.width - half - 1.0);
         scene.text(&label, (x, field.bottom() + 17.0), Anchor::Middle, TICK);
     }
@@ -316,7 +322,7 @@ mod tests {
 
     /// Returns the tops of the squares at the values.
     fn points(figure: &LineFigure) -> Vec<(f64, f64)> {
-        let scene = scene(figure, None, &Axis::of(figure).unwrap());
+        let scene = scene(figure, None, &Axis::from_figure(figure).unwrap());
         let squares = scene.marks.iter().filter_map(|mark| match mark {
             Mark::Rect { x, y, width, .. } if *width == POINT => Some((*x, *y)),
             _ => None,
@@ -338,9 +344,9 @@ mod tests {
     #[test]
     fn a_spread_stands_around_its_value_and_lines_with_spreads_stand_apart() {
         let mut figure = figure(false);
-        let spread = Spread::of(&[60.0, 70.0, 80.0, 90.0, 20_000.0]);
+        let spread = Spread::from_values(&[60.0, 70.0, 80.0, 90.0, 20_000.0]);
         figure.lines.iter_mut().for_each(|(_, values)| values[0] = spread);
-        let axis = Axis::of(&figure).unwrap();
+        let axis = Axis::from_figure(&figure).unwrap();
         assert!(axis.to >= 20_000.0, "the largest value has a place");
         let squares = points(&figure);
         let scene = scene(&figure, None, &axis);
@@ -360,8 +366,8 @@ mod tests {
             (0..6).map(|at| (format!("Garnet {at}"), vec![None, Some((8_999.0 - f64::from(at)).into()), None])),
         );
         for (width, is_beside) in [(340, false), (800, true)] {
-            figure.look.width = width;
-            let scene = scene(&figure, None, &Axis::of(&figure).unwrap());
+            figure.style.width = width;
+            let scene = scene(&figure, None, &Axis::from_figure(&figure).unwrap());
             let field_right = scene.marks.iter().find_map(|mark| match mark {
                 Mark::Line { from, to, .. } if (from.1 - to.1).abs() < 0.01 => Some(to.0),
                 _ => None,
@@ -403,10 +409,10 @@ mod tests {
                     to: 2.0,
                     bands: vec![Band { from: -0.5, to: 0.0, name: "warm-up, 500 ms: left out".to_owned() }],
                 }),
-                look: Look { width, dark: false },
+                style: PlotStyle { width, dark: false },
                 ..figure(false)
             };
-            let scene = scene(&figure, None, &Axis::of(&figure).unwrap());
+            let scene = scene(&figure, None, &Axis::from_figure(&figure).unwrap());
             assert!(points(&figure).is_empty(), "points that are joined are not marked");
             let texts =
                 scene.marks.iter().filter_map(|mark| if let Mark::Text(text) = mark { Some(text) } else { None });
@@ -433,7 +439,7 @@ mod tests {
             let mut figure = figure(true);
             let values = figure.lines.iter_mut().flat_map(|(_, values)| values).flatten();
             values.for_each(|value| *value = value.times(scale));
-            let scene = scene(&figure, None, &Axis::of(&figure).unwrap());
+            let scene = scene(&figure, None, &Axis::from_figure(&figure).unwrap());
             let texts =
                 scene.marks.iter().filter_map(|mark| if let Mark::Text(text) = mark { Some(text) } else { None });
             assert!(texts.clone().count() > 5 && texts.into_iter().all(|text| text.left() >= MARGIN - 0.1), "{scale}");

@@ -1,4 +1,4 @@
-//! The figure: any number of runs, with a row per operation and three columns: bytes by account, system calls by name, and CPU
+//! The chart: any number of runs, with a row per operation and three columns: bytes by account, system calls by name, and CPU
 //! work by mode.
 
 mod axis;
@@ -17,7 +17,6 @@ mod stacks;
 mod svg;
 
 use crate::error::ReportError;
-use crate::report::ReportOptions;
 use crate::run::NamedRun;
 pub(crate) use caption::{HOW_TO_READ, left_out, only_in_table};
 use chart::Chart;
@@ -31,8 +30,9 @@ pub(crate) use plot::titled;
 use scene::Scene;
 pub use stacks::{StackFigure, StackRow};
 
+/// Size and colours of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct PlotStyle {
     /// Width in logical pixels; a PNG has twice as many.
     pub width: u32,
     /// Uses colours for a dark screen.
@@ -41,14 +41,14 @@ pub struct Look {
 
 pub(crate) const NARROW: u32 = 340;
 
-impl Default for Look {
+impl Default for PlotStyle {
     fn default() -> Self {
         Self { width: layout::WIDTH as u32, dark: false }
     }
 }
 
-impl Look {
-    /// Below the minimum, names and bars do not fit; above the maximum, no screen can show the figure.
+impl PlotStyle {
+    /// Below the minimum, names and bars do not fit; above the maximum, no screen can show the chart.
     pub const WIDTHS: std::ops::RangeInclusive<u32> = 320..=4_000;
 
     pub(crate) fn width(self) -> f64 {
@@ -57,6 +57,42 @@ impl Look {
 
     pub(crate) fn painted(self, scene: Scene) -> Scene {
         if self.dark { scene.darkened() } else { scene }
+    }
+}
+
+/// Background of a page and its charts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    Light,
+    Dark,
+}
+
+/// Choices for the charts and the page of a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// Heading; `None` for the default.
+    pub title: Option<String>,
+    /// Operations drawn per run, largest by bytes; `None` for a number that suits the number of runs.
+    pub operations_per_run: Option<usize>,
+    /// Names of the operations to draw; empty to draw the largest.
+    pub operations: Vec<String>,
+    /// Leaves out the caption of the main chart, except for warnings.
+    pub is_bare: bool,
+    /// Background; `None` for light charts and a page that follows the reader's system setting.
+    pub theme: Option<Theme>,
+    /// Width of charts in logical pixels; `None` for the default.
+    pub width: Option<u32>,
+}
+
+impl ReportOptions {
+    pub(crate) fn style(&self) -> PlotStyle {
+        let usual = PlotStyle::default();
+        PlotStyle { width: self.width.unwrap_or(usual.width), dark: self.theme == Some(Theme::Dark) }
+    }
+
+    /// Returns the page theme's name in the style sheet.
+    pub(crate) fn page_theme(&self) -> Option<&'static str> {
+        self.theme.map(|theme| if theme == Theme::Dark { "dark" } else { "light" })
     }
 }
 
@@ -71,11 +107,11 @@ each run are in the caption.";
 ///
 /// Returns [`ReportError::NoRuns`], or [`ReportError::Drawing`] if there are too many rows for an image.
 pub fn draw(runs: &[NamedRun], title: &str, options: &ReportOptions) -> Result<[Vec<u8>; 2], ReportError> {
-    let scene = options.look().painted(scene(runs, Some(title), options)?);
+    let scene = options.style().painted(scene(runs, Some(title), options)?);
     Ok([svg::file(&scene, title, DESCRIPTION, true)?, paint::png(&scene)?])
 }
 
-/// Returns the figure as an element for a page that supplies font, heading, caption text and colours.
+/// Returns the chart as an element for a page that supplies font, heading, caption text and colours.
 /// Fails with [`ReportError::NoRuns`].
 pub(crate) fn draw_inline(
     runs: &[NamedRun],
@@ -86,14 +122,14 @@ pub(crate) fn draw_inline(
     Ok(svg::element(&scene(runs, None, options)?, id, title, DESCRIPTION))
 }
 
-/// Lays out the figure, with a caption if it has a title.
+/// Lays out the chart, with a caption if it has a title.
 fn scene(runs: &[NamedRun], title: Option<&str>, options: &ReportOptions) -> Result<Scene, ReportError> {
     if runs.is_empty() {
         return Err(ReportError::NoRuns);
     }
     let chart = Chart::choosing(runs, options.operations_per_run, &options.operations);
     let caption = title.map(|_| caption::paragraphs(runs, options.is_bare)).unwrap_or_default();
-    Ok(layout::scene(&chart, title, &caption, options.look().width()))
+    Ok(layout::scene(&chart, title, &caption, options.style().width()))
 }
 
 /// Returns the colours of each account for light and dark screens.

@@ -39,7 +39,7 @@ fn failed(error: impl Display) -> ReportError {
 pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, ReportError> {
     font::check()?;
     if scene.height * SCALE > MAX_HEIGHT {
-        return Err(ReportError::Drawing("the figure is too tall for a PNG".to_owned()));
+        return Err(ReportError::Drawing("the chart is too tall for a PNG".to_owned()));
     }
     let end = device((scene.width, scene.height));
     let (width, height) = (end.0.cast_unsigned(), end.1.cast_unsigned());

@@ -55,7 +55,7 @@ pub(crate) const LINES: [Rgb; 8] = [
     Rgb(150, 150, 150),
 ];
 
-/// System calls, each with a fixed colour and stack position in every figure. Receiving is blue, sending orange, waiting green,
+/// System calls, each with a fixed colour and stack position in every chart. Receiving is blue, sending orange, waiting green,
 /// registration and setup pale, so that they recede, synchronisation and sleep pink, files and memory brown; lightness varies
 /// within a family.
 /// Unlisted calls are drawn together.

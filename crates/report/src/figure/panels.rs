@@ -2,10 +2,10 @@
 
 use super::chart::{Bar, BarPart, Drawn, Panel};
 use super::palette::{self, KERNEL, OTHER_SYSCALLS, Rgb, SYSCALLS, USER};
+use crate::clean::clean;
+use crate::number::{bytes_label, significant, with_digits};
 use crate::run::NamedRun;
-use crate::summary::{CpuUnit, RoleName, of_whole_run, per_operation, syscalls_per_operation, workload_count};
-use crate::text::clean;
-use crate::text::number::{bytes_label, significant, with_digits};
+use crate::summary::{CpuUnit, RoleName, per_operation, syscalls_per_operation, whole_run_counters, workload_count};
 use overhead_model::record::Role;
 use overhead_model::{Account, Amounts};
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ fn part(total: u64, count: u64, color: Rgb) -> Option<BarPart> {
 fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[Bar; 2]>> {
     let of_run = |named: &NamedRun| {
         let count = workload_count(&named.run);
-        RoleName::ALL.map(|role| match of_whole_run(&named.run, role) {
+        RoleName::ALL.map(|role| match whole_run_counters(&named.run, role) {
             Err(reason) => Err(reason.to_owned()),
             Ok(_) if count == 0 => Err(NO_OPERATIONS.to_owned()),
             Ok(role) => bar(role, count),
@@ -76,11 +76,11 @@ fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[
 fn measured(runs: &[NamedRun]) -> impl Iterator<Item = (&Role, u64)> {
     runs.iter().flat_map(|named| {
         let count = workload_count(&named.run);
-        RoleName::ALL.into_iter().filter_map(move |role| Some((of_whole_run(&named.run, role).ok()?, count)))
+        RoleName::ALL.into_iter().filter_map(move |role| Some((whole_run_counters(&named.run, role).ok()?, count)))
     })
 }
 
-/// Returns system calls per operation by name, server above client; each call has the same colour and place in all figures.
+/// Returns system calls per operation by name, server above client; each call has the same colour and place in all charts.
 pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     let shown = visible(runs);
     let others = measured(runs).any(|(role, _)| role.syscalls.keys().any(|name| !shown.contains(&&**name)));
@@ -121,12 +121,12 @@ fn visible(runs: &[NamedRun]) -> BTreeSet<&'static str> {
 pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     let unit = common_unit(runs);
     let largest = measured(runs).filter_map(|(role, count)| {
-        let [user, kernel] = unit.of(role).ok()?;
+        let [user, kernel] = unit.amounts(role).ok()?;
         per_operation(user + kernel, count)
     });
     let scale = if largest.fold(0.0, f64::max) >= LARGE { 1e3 } else { 1.0 };
     let rows = by_role(drawn, |role, count| {
-        let [user, kernel] = unit.of(role).map_err(clean)?;
+        let [user, kernel] = unit.amounts(role).map_err(clean)?;
         let parts = [part(user, count, USER), part(kernel, count, KERNEL)].into_iter().flatten();
         Ok(parts.map(|part| BarPart { value: part.value / scale, ..part }).collect())
     });
@@ -143,7 +143,7 @@ pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
 
 /// Returns the most common unit; in a tie, hardware cycles before time, and time before reference cycles, which say no more.
 fn common_unit(runs: &[NamedRun]) -> CpuUnit {
-    let having = |unit: &CpuUnit| measured(runs).filter(|(role, _)| unit.of(role).is_ok()).count();
+    let having = |unit: &CpuUnit| measured(runs).filter(|(role, _)| unit.amounts(role).is_ok()).count();
     // `max_by_key` returns the last maximum, so reverse the order.
     CpuUnit::ALL.into_iter().rev().max_by_key(having).unwrap_or(CpuUnit::Hardware)
 }

@@ -1,12 +1,13 @@
-//! Draws all figures but the main one, as files and for a page.
+//! Draws all charts but the main one, as files and for a page.
 
 use super::dots::{self, DotFigure};
 use super::lines::{self, LineFigure};
 use super::scene::Scene;
 use super::stacks::{self, StackFigure};
-use super::{Look, NARROW, paint, svg};
+use super::{NARROW, PlotStyle, paint, svg};
 use crate::error::ReportError;
 
+/// A chart of any kind except the main one of a report.
 #[derive(Clone, Debug)]
 pub enum Plot {
     Lines(LineFigure),
@@ -15,29 +16,29 @@ pub enum Plot {
 }
 
 impl Plot {
-    /// Returns the figure as SVG and as PNG.
+    /// Returns the chart as SVG and as PNG.
     ///
     /// # Errors
     ///
     /// Returns [`ReportError::NoRuns`] if there is nothing to draw, and any drawing error.
     pub fn draw(&self) -> Result<[Vec<u8>; 2], ReportError> {
         let [title, description] = self.words();
-        let scene = self.look().painted(self.laid_out(Some(title))?);
+        let scene = self.style().painted(self.laid_out(Some(title))?);
         Ok([svg::file(&scene, title, description, true)?, paint::png(&scene)?])
     }
 
-    /// Returns the figure for a phone, as an SVG that uses the reader's fonts.
+    /// Returns the chart for a phone, as an SVG that uses the reader's fonts.
     ///
     /// # Errors
     ///
     /// Returns the errors of [`Plot::draw`].
     pub fn phone_svg(self) -> Result<Vec<u8>, ReportError> {
-        let figure = self.looking(Look { width: NARROW, dark: false });
+        let figure = self.with_style(PlotStyle { width: NARROW, dark: false });
         let [title, description] = figure.words();
         svg::file(&figure.laid_out(Some(title))?, title, description, false)
     }
 
-    /// Returns the files of the figure, with their names.
+    /// Returns the files of the chart, with their names.
     ///
     /// # Errors
     ///
@@ -53,24 +54,24 @@ impl Plot {
         Ok(svg::element(&self.laid_out(None)?, id, title, description))
     }
 
-    pub(crate) fn looking(self, look: Look) -> Self {
+    pub(crate) fn with_style(self, style: PlotStyle) -> Self {
         match self {
-            Self::Lines(figure) => Self::Lines(LineFigure { look, ..figure }),
-            Self::Dots(figure) => Self::Dots(DotFigure { look, ..figure }),
-            Self::Stacks(figure) => Self::Stacks(StackFigure { look, ..figure }),
+            Self::Lines(figure) => Self::Lines(LineFigure { style, ..figure }),
+            Self::Dots(figure) => Self::Dots(DotFigure { style, ..figure }),
+            Self::Stacks(figure) => Self::Stacks(StackFigure { style, ..figure }),
         }
     }
 
-    pub(crate) fn look(&self) -> Look {
+    pub(crate) fn style(&self) -> PlotStyle {
         match self {
-            Self::Lines(figure) => figure.look,
-            Self::Dots(figure) => figure.look,
-            Self::Stacks(figure) => figure.look,
+            Self::Lines(figure) => figure.style,
+            Self::Dots(figure) => figure.style,
+            Self::Stacks(figure) => figure.style,
         }
     }
 
     /// Names the system in the title, unless it is not known.
-    pub(crate) fn of_system(mut self, system: &str) -> Self {
+    pub(crate) fn with_system(mut self, system: &str) -> Self {
         let title = match &mut self {
             Self::Lines(figure) => &mut figure.title,
             Self::Dots(figure) => &mut figure.title,
@@ -82,7 +83,7 @@ impl Plot {
         self
     }
 
-    /// Returns how to read it, if a page says so apart from the figure.
+    /// Returns how to read it, if a page prints that apart from the chart.
     pub(crate) fn method(&self) -> &str {
         match self {
             Self::Lines(figure) => &figure.method,

@@ -1,6 +1,6 @@
 //! A stacked bar chart: one operation's bytes by account, request above response, for several systems.
 
-use super::Look;
+use super::PlotStyle;
 use super::caption;
 use super::chart::BarPart;
 use super::font::Weight;
@@ -11,29 +11,34 @@ use super::layout::{
 use super::palette::{self, INK, MUTED, Rgb};
 use super::scene::{Anchor, Face, Scene};
 use crate::error::ReportError;
-use crate::text::number::bytes_label;
+use crate::number::bytes_label;
 use overhead_model::Account;
 
+/// A chart with two stacked bars per row: bytes by account, request above response.
 #[derive(Clone, Debug, Default)]
 pub struct StackFigure {
+    /// Heading; files add the systems in front.
     pub title: String,
-    /// Text alternative for readers who cannot see the figure.
+    /// Text alternative for readers who cannot see the chart.
     pub description: String,
     /// The quantity counted.
     pub unit: String,
     /// Systems, from top to bottom.
     pub rows: Vec<StackRow>,
-    /// Note on the method, printed below the figure.
+    /// Note on the method, printed below the chart.
     pub note: String,
     /// Width and background.
-    pub look: Look,
+    pub style: PlotStyle,
 }
 
 /// A system: an operation's bytes by account, in stack order.
 #[derive(Clone, Debug)]
 pub struct StackRow {
+    /// Name of the system.
     pub name: String,
+    /// Bytes per operation by account, in stack order.
     pub request: Vec<(Account, f64)>,
+    /// Like `request`, for the other direction.
     pub response: Vec<(Account, f64)>,
 }
 
@@ -55,7 +60,7 @@ fn longest(figure: &StackFigure) -> f64 {
     figure.rows.iter().flat_map(|row| [sum(&row.request), sum(&row.response)]).fold(0.0, f64::max)
 }
 
-/// The bars, and room for names: beside the bars, or above them in a narrow figure.
+/// The bars, and room for names: at their left, or above them in a narrow chart.
 struct StackField {
     names: f64,
     above: f64,
@@ -66,7 +71,7 @@ pub(super) fn laid_out(figure: &StackFigure, title: Option<&str>) -> Result<Scen
     if longest(figure) <= 0.0 {
         return Err(ReportError::NoRuns);
     }
-    let mut scene = Scene { width: figure.look.width(), ..Scene::default() };
+    let mut scene = Scene { width: figure.style.width(), ..Scene::default() };
     let top = head(&mut scene, title).max(MARGIN);
     scene.text(&UNIT.fitted(&figure.unit, scene.width - 2.0 * MARGIN), (MARGIN, top - 2.0), Anchor::Start, UNIT);
     let right = scene.width - MARGIN;
@@ -100,7 +105,7 @@ fn entries(figure: &StackFigure) -> Vec<(String, Rgb)> {
 /// Places names and tags left of the bars, sums right of them.
 fn field(figure: &StackFigure) -> StackField {
     let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
-    let width = figure.look.width();
+    let width = figure.style.width();
     let names = widest(&mut figure.rows.iter().map(|row| NAME.width(&row.name)));
     let tags = widest(&mut TAGS.iter().map(|tag| TAG.width(tag)));
     let sums = widest(&mut figure.rows.iter().map(|row| SUM.width(&total(row))));
@@ -156,7 +161,7 @@ mod tests {
             unit: "B on the wire, by account".to_owned(),
             rows: vec![row("Redis 7", 0.0), row("a server with a name that is long", 120.0)],
             note: "made up.".to_owned(),
-            look: Look::default(),
+            style: PlotStyle::default(),
         }
     }
 
@@ -183,7 +188,7 @@ mod tests {
     #[test]
     fn nothing_stands_beyond_the_margins() {
         for width in [340, 800] {
-            let figure = StackFigure { look: Look { width, dark: false }, ..figure() };
+            let figure = StackFigure { style: PlotStyle { width, dark: false }, ..figure() };
             let scene = laid_out(&figure, Some("A row")).unwrap();
             for (text, left, right) in texts(&scene) {
                 assert!(left >= MARGIN - 0.1 && right <= scene.width - MARGIN + 0.1, "{text}: {left} to {right}");

@@ -2,7 +2,7 @@
 
 use super::check::{ALL, incomplete};
 use super::finding::{Changes, Judged};
-use super::{Figure, FigureError, Finding, NEGLIGIBLE, Severity, Tolerance};
+use super::{BudgetMetric, Finding, MetricError, NEGLIGIBLE, Severity, Tolerance};
 use crate::compare::{Repeated, cycles, mean, pairs, system_calls};
 use crate::group::RunGroup;
 use crate::run::NamedRun;
@@ -13,9 +13,10 @@ use overhead_model::{Account, Class, Run};
 use std::fmt;
 use std::str::FromStr;
 
+/// A limit on how much a metric may grow against a reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangeLimit {
-    figure: Figure,
+    metric: BudgetMetric,
     most: Tolerance,
 }
 
@@ -27,24 +28,24 @@ impl FromStr for ChangeLimit {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let form = || format!("{text} is not a limit: write FIGURE>+N% or FIGURE>+N, such as response.payload>+1%");
-        let (figure, more) = text.split_once('>').ok_or_else(form)?;
-        let figure: Figure = figure.trim().parse().map_err(|error: FigureError| error.to_string())?;
+        let (metric, more) = text.split_once('>').ok_or_else(form)?;
+        let metric: BudgetMetric = metric.trim().parse().map_err(|error: MetricError| error.to_string())?;
         let more = more.trim().strip_prefix('+').ok_or_else(form)?.trim();
         let most = match more.strip_suffix('%') {
             Some(percent) => Tolerance::Percent(percent.trim().parse().map_err(|_| form())?),
-            None => Tolerance::Absolute(absolute(figure, more).ok_or_else(form)?),
+            None => Tolerance::Absolute(absolute(metric, more).ok_or_else(form)?),
         };
-        most.is_sound().then_some(Self { figure, most }).ok_or_else(form)
+        most.is_sound().then_some(Self { metric, most }).ok_or_else(form)
     }
 }
 
-fn absolute(figure: Figure, text: &str) -> Option<f64> {
-    let unit = match figure {
-        Figure::Latency(_) => TIMES.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns))),
-        Figure::Wire(_) | Figure::Payload(_) | Figure::Headers(_) | Figure::Account(..) => {
+fn absolute(metric: BudgetMetric, text: &str) -> Option<f64> {
+    let unit = match metric {
+        BudgetMetric::Latency(_) => TIMES.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns))),
+        BudgetMetric::Wire(_) | BudgetMetric::Payload(_) | BudgetMetric::Headers(_) | BudgetMetric::Account(..) => {
             text.strip_suffix('B').map(|number| (number, 1.0))
         }
-        Figure::Frames(_) | Figure::Syscalls(_) | Figure::Cycles(_) => None,
+        BudgetMetric::Frames(_) | BudgetMetric::Syscalls(_) | BudgetMetric::Cycles(_) => None,
     };
     let (number, factor) = unit.unwrap_or((text, 1.0));
     number.trim().parse::<f64>().ok().map(|number| number * factor)
@@ -53,27 +54,27 @@ fn absolute(figure: Figure, text: &str) -> Option<f64> {
 impl fmt::Display for ChangeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.most {
-            Tolerance::Percent(percent) => write!(f, "{}>+{percent}%", self.figure),
-            Tolerance::Absolute(by) => write!(f, "{}>+{by}", self.figure),
+            Tolerance::Percent(percent) => write!(f, "{}>+{percent}%", self.metric),
+            Tolerance::Absolute(by) => write!(f, "{}>+{by}", self.metric),
         }
     }
 }
 
-/// Returns where a subject exceeds the limits against the first, and which limits could not be judged; empty if none is
+/// Returns where a subject exceeds the limits against the first, and which limits could not be judged; empty if no limit is
 /// exceeded.
 pub fn exceeded(limits: &[ChangeLimit], reference: &RunGroup, group: &RunGroup, by: By) -> Vec<Finding> {
     let run = format!("{} against {}", group.name, reference.name);
     let (pairs, alone) = pairs(reference, group, by);
     let pairs: Vec<_> = pairs.into_iter().filter(|pair| pair[0].key.class == Class::Workload).collect();
     let mut findings: Vec<Finding> = [reference, group].into_iter().flat_map(|group| partial(&run, group)).collect();
-    if limits.iter().any(|limit| limit.figure.is_of_operation()) {
+    if limits.iter().any(|limit| limit.metric.is_of_operation()) {
         findings.extend(unpaired(&run, &pairs, alone, [reference, group]));
     }
     for limit in limits {
-        if limit.figure.is_of_operation() {
-            findings.extend(pairs.iter().filter_map(|pair| limit.of_pair(&run, pair)));
+        if limit.metric.is_of_operation() {
+            findings.extend(pairs.iter().filter_map(|pair| limit.judge_pair(&run, pair)));
         } else {
-            findings.extend(limit.of_runs(&run, reference, group));
+            findings.extend(limit.judge_runs(&run, reference, group));
         }
     }
     findings
@@ -101,7 +102,7 @@ fn unpaired(
         let of_pairs: u64 = pairs.iter().map(|pair| pair[at].count).sum();
         let all = of_pairs + sums.iter().map(|sum| sum.count).sum::<u64>();
         for sum in sums.iter().filter(|sum| sum.count.saturating_mul(NEGLIGIBLE) >= all) {
-            let message = format!("{} of them in {} alone: not judged", sum.count, groups[at].name);
+            let message = format!("{} operations only in {}: not judged", sum.count, groups[at].name);
             findings.push(Finding::plain(Severity::Unjudged, run, label(sum), message));
         }
     }
@@ -113,47 +114,47 @@ fn label(sum: &OperationSum) -> &str {
 }
 
 impl ChangeLimit {
-    fn of_pair(&self, run: &str, [first, second]: &[OperationSum; 2]) -> Option<Finding> {
-        let (figure, label) = (self.figure, label(second));
-        if let Figure::Latency(percentile) = figure {
-            let of = percentile.of();
-            return self.of_values(run, label, [first.latencies(of), second.latencies(of)], "no latency was seen");
+    fn judge_pair(&self, run: &str, [first, second]: &[OperationSum; 2]) -> Option<Finding> {
+        let (metric, label) = (self.metric, label(second));
+        if let BudgetMetric::Latency(percentile) = metric {
+            let of = percentile.accessor();
+            return self.judge_values(run, label, [first.latencies(of), second.latencies(of)], "no latency was seen");
         }
-        let (reference, measured) = (figure.of(first)?, figure.of(second)?);
-        let judged = Judged { measured, reference, allowed: reference + self.most.of(reference) };
+        let (reference, measured) = (metric.value(first)?, metric.value(second)?);
+        let judged = Judged { measured, reference, allowed: reference + self.most.excess(reference) };
         let changes = || {
-            let side = figure.side()?;
+            let side = metric.side()?;
             let fields = first.fields.as_ref().map(|fields| {
                 let of_side = fields.iter().filter(|field| field.side == side);
                 of_side.map(|field| (field.account, field.field.clone(), first.per_operation(field.bytes))).collect()
             });
-            Some(Changes::of(figure, second, |account: Account| Some(first.bytes(side, account)), fields))
+            Some(Changes::new(metric, second, |account: Account| Some(first.bytes(side, account)), fields))
         };
-        judged.is_above(figure).then(|| Finding::breach(run, label, figure, judged, changes().unwrap_or_default()))
+        judged.is_above(metric).then(|| Finding::breach(run, label, metric, judged, changes().unwrap_or_default()))
     }
 
-    /// Judges a figure of all workload operations together.
-    fn of_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
+    /// Judges a metric of all workload operations together.
+    fn judge_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
         let values = [reference, group].map(|group| self.values(group));
         match values {
-            [Ok(first), Ok(second)] => self.of_values(run, ALL, [first, second], "not measured"),
-            [Err(why), _] | [_, Err(why)] => Some(Finding::unjudged(run, ALL, self.figure, &why)),
+            [Ok(first), Ok(second)] => self.judge_values(run, ALL, [first, second], "not measured"),
+            [Err(why), _] | [_, Err(why)] => Some(Finding::unjudged(run, ALL, self.metric, &why)),
         }
     }
 
     fn values(&self, group: &RunGroup) -> Result<Vec<f64>, String> {
         let mut units = Vec::new();
-        let mut value = |run: &Run| match self.figure {
-            Figure::Cycles(process) => {
+        let mut value = |run: &Run| match self.metric {
+            BudgetMetric::Cycles(process) => {
                 let (unit, cycles) = cycles(process, run)?;
                 units.push(unit);
                 Ok(cycles)
             }
-            Figure::Syscalls(process) => {
+            BudgetMetric::Syscalls(process) => {
                 let calls = system_calls(process, run);
                 present(&calls).copied().map_err(str::to_owned)
             }
-            _ => Err("not a figure of a run".to_owned()),
+            _ => Err("not a metric of a whole run".to_owned()),
         };
         let values = group.runs.iter().map(|named| value(&named.run)).collect::<Result<Vec<f64>, String>>()?;
         if units.windows(2).any(|pair| pair[0] != pair[1]) {
@@ -162,33 +163,33 @@ impl ChangeLimit {
         Ok(values)
     }
 
-    /// Judges a figure that varies between runs.
-    fn of_values(&self, run: &str, label: &str, values: [Vec<f64>; 2], absent: &str) -> Option<Finding> {
-        let figure = self.figure;
+    /// Judges a metric that varies between runs.
+    fn judge_values(&self, run: &str, label: &str, values: [Vec<f64>; 2], absent: &str) -> Option<Finding> {
+        let metric = self.metric;
         let (Some(reference), Some(measured)) = (mean(&values[0]), mean(&values[1])) else {
-            return Some(Finding::unjudged(run, label, figure, absent));
+            return Some(Finding::unjudged(run, label, metric, absent));
         };
-        let judged = Judged { measured, reference, allowed: reference + self.most.of(reference) };
-        let breach = || Some(Finding::breach(run, label, figure, judged, Changes::default()));
-        let Some(repeated) = Repeated::of(values) else {
-            if matches!(figure, Figure::Syscalls(_)) {
-                return breach().filter(|_| judged.is_above(figure));
+        let judged = Judged { measured, reference, allowed: reference + self.most.excess(reference) };
+        let breach = || Some(Finding::breach(run, label, metric, judged, Changes::default()));
+        let Some(repeated) = Repeated::new(values) else {
+            if matches!(metric, BudgetMetric::Syscalls(_)) {
+                return breach().filter(|_| judged.is_above(metric));
             }
             let why = "one run shows no difference: repeat it, with capture --runs 5";
-            return Some(Finding::unjudged(run, label, figure, why));
+            return Some(Finding::unjudged(run, label, metric, why));
         };
         if repeated.interval[0] > judged.allowed - reference {
             return breach();
         }
-        judged.is_above(figure).then(|| {
+        judged.is_above(metric).then(|| {
             let message = format!(
-                "{figure} {} against {}, but the runs vary: the 95% interval of the difference begins at {}{}",
-                figure.with_unit(measured),
-                figure.with_unit(reference),
+                "{metric} {} against {}, but the runs vary: the 95% interval of the difference starts at {}{}",
+                metric.with_unit(measured),
+                metric.with_unit(reference),
                 if repeated.interval[0] < 0.0 { "−" } else { "+" },
-                figure.with_unit(repeated.interval[0].abs()),
+                metric.with_unit(repeated.interval[0].abs()),
             );
-            Finding { figure: Some(figure), ..Finding::plain(Severity::Note, run, label, message) }
+            Finding { metric: Some(metric), ..Finding::plain(Severity::Note, run, label, message) }
         })
     }
 }

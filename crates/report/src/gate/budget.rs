@@ -1,6 +1,6 @@
 //! A budget for operations, in a TOML file that people read and edit.
 
-use super::{Figure, FigureError};
+use super::{BudgetMetric, MetricError};
 use overhead_model::{Account, Class, Side};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,10 +18,11 @@ pub struct Budget {
     pub unlisted: Unlisted,
     /// Limits for all operations together, setup included, per workload operation.
     #[serde(default)]
-    pub run: BTreeMap<Figure, Allowed>,
+    pub run: BTreeMap<BudgetMetric, Allowed>,
     /// Composition of all operations' bytes when the budget was written.
     #[serde(default)]
     pub made_of: Option<MadeOf>,
+    /// Limits of single operations and statements.
     #[serde(default, rename = "operation")]
     pub operations: Vec<OperationBudget>,
 }
@@ -30,9 +31,9 @@ pub struct Budget {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeOf {
-    /// Bytes by account figure.
+    /// Bytes by metric of a single account.
     #[serde(default)]
-    pub accounts: BTreeMap<Figure, f64>,
+    pub accounts: BTreeMap<BudgetMetric, f64>,
     /// Payload by operation, such as `request.payload setup PREPARE`.
     #[serde(default)]
     pub operations: BTreeMap<String, f64>,
@@ -42,9 +43,12 @@ pub struct MadeOf {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationBudget {
+    /// Protocol name, as in the record.
     pub protocol: String,
+    /// Class; `workload` if the file has none.
     #[serde(default = "workload")]
     pub class: Class,
+    /// Name, as in the record.
     pub name: String,
     /// Statement; absent for all operations of the name.
     #[serde(default)]
@@ -53,20 +57,20 @@ pub struct OperationBudget {
     #[serde(default)]
     pub count: Option<u64>,
     /// Limits per operation.
-    pub budget: BTreeMap<Figure, Allowed>,
-    /// Bytes per operation when the budget was written, by account figure.
+    pub budget: BTreeMap<BudgetMetric, Allowed>,
+    /// Bytes per operation when the budget was written, by metric of a single account.
     #[serde(default)]
-    pub accounts: BTreeMap<Figure, f64>,
+    pub accounts: BTreeMap<BudgetMetric, f64>,
     /// Bytes per operation by field, such as `response.schema row description.column.name`.
     #[serde(default)]
     pub fields: Option<BTreeMap<String, f64>>,
 }
 
-/// The upper limit of a figure.
+/// The upper limit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(from = "AllowedForm")]
 pub struct Allowed {
-    /// The figure, per operation.
+    /// Value per operation.
     pub budget: f64,
     pub tolerance: Tolerance,
 }
@@ -94,15 +98,15 @@ impl From<AllowedForm> for Allowed {
 
 impl Allowed {
     pub fn most(self) -> f64 {
-        self.budget + self.tolerance.of(self.budget)
+        self.budget + self.tolerance.excess(self.budget)
     }
 }
 
-/// Permitted excess over a reference figure.
+/// Permitted excess over a reference value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "ToleranceForm")]
 pub enum Tolerance {
-    /// Excess in the unit of the figure.
+    /// Excess in the unit of the metric.
     Absolute(f64),
     /// Excess in percent of the reference.
     Percent(f64),
@@ -132,7 +136,7 @@ impl TryFrom<ToleranceForm> for Tolerance {
 
 impl Tolerance {
     /// Returns the permitted excess over `reference`.
-    pub fn of(self, reference: f64) -> f64 {
+    pub fn excess(self, reference: f64) -> f64 {
         match self {
             Self::Absolute(by) => by,
             Self::Percent(percent) => reference * percent / 100.0,
@@ -159,6 +163,7 @@ pub enum Unlisted {
     Ignore,
 }
 
+/// Why a file is not a valid budget.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
     /// Not TOML, or not a budget.
@@ -174,19 +179,20 @@ pub enum BudgetError {
     /// No limits, so every run would pass.
     #[error("it has no limit, so every run would pass: write one with check --write, or add an [[operation]]")]
     Empty,
+    /// The operation of this name has no limit in its `[operation.budget]`.
     #[error("{0} has no limit in its [operation.budget]")]
     NoLimit(String),
     /// A limit that no run can be checked against.
-    #[error("{figure} of {of}: {reason}")]
+    #[error("{metric} of {of}: {reason}")]
     Limit {
-        figure: Figure,
+        metric: BudgetMetric,
         /// The operation, or the run as a whole.
         of: String,
         reason: &'static str,
     },
-    /// An unknown figure name.
+    /// An unknown metric name.
     #[error(transparent)]
-    Figure(#[from] FigureError),
+    Metric(#[from] MetricError),
 }
 
 fn workload() -> Class {
@@ -212,13 +218,13 @@ impl Budget {
         if self.run.is_empty() && self.operations.is_empty() {
             return Err(BudgetError::Empty);
         }
-        sound("the run", &self.run, |figure| matches!(figure, Figure::Latency(_) | Figure::Cycles(_)))?;
+        sound("the run", &self.run, |metric| matches!(metric, BudgetMetric::Latency(_) | BudgetMetric::Cycles(_)))?;
         for operation in &self.operations {
             let label = operation.label();
             if operation.budget.is_empty() {
                 return Err(BudgetError::NoLimit(label));
             }
-            sound(&label, &operation.budget, |figure| !figure.is_of_operation())?;
+            sound(&label, &operation.budget, |metric| !metric.is_of_operation())?;
         }
         Ok(())
     }
@@ -227,20 +233,20 @@ impl Budget {
 /// Checks that runs can be measured against all these limits.
 fn sound(
     of: &str,
-    limits: &BTreeMap<Figure, Allowed>,
-    is_elsewhere: impl Fn(Figure) -> bool,
+    limits: &BTreeMap<BudgetMetric, Allowed>,
+    is_elsewhere: impl Fn(BudgetMetric) -> bool,
 ) -> Result<(), BudgetError> {
-    for (figure, allowed) in limits {
+    for (metric, allowed) in limits {
         let reason = if !allowed.budget.is_finite() || allowed.budget < 0.0 {
             "a budget is a number of at least 0"
-        } else if matches!(figure, Figure::Cycles(_)) {
+        } else if matches!(metric, BudgetMetric::Cycles(_)) {
             "cycles depend on the machine: compare two runs on it, with compare --fail-on"
-        } else if is_elsewhere(*figure) {
+        } else if is_elsewhere(*metric) {
             "bytes and frames are limited in [run] and [operation.budget], latency in [operation.budget], system calls in [run]"
         } else {
             continue;
         };
-        return Err(BudgetError::Limit { figure: *figure, of: of.to_owned(), reason });
+        return Err(BudgetError::Limit { metric: *metric, of: of.to_owned(), reason });
     }
     Ok(())
 }
@@ -256,9 +262,9 @@ impl OperationBudget {
     /// Returns a direction's recorded fields with their accounts, or `None` if the budget has none.
     pub(super) fn fields_of(&self, side: Side) -> Option<Vec<(Account, String, f64)>> {
         let of_side = |(name, bytes): (&String, &f64)| {
-            let (figure, field) = name.split_once(' ')?;
-            match figure.parse() {
-                Ok(Figure::Account(of, account)) if of == side => Some((account, field.to_owned(), *bytes)),
+            let (metric, field) = name.split_once(' ')?;
+            match metric.parse() {
+                Ok(BudgetMetric::Account(of, account)) if of == side => Some((account, field.to_owned(), *bytes)),
                 _ => None,
             }
         };

@@ -2,7 +2,7 @@
 
 use super::budget::{Allowed, Budget, MadeOf, OperationBudget, Unlisted};
 use super::finding::{Changes, Judged};
-use super::{Figure, Finding, NEGLIGIBLE, Severity};
+use super::{BudgetMetric, Finding, NEGLIGIBLE, Severity};
 use crate::bounds::lower_bounds;
 use crate::compare::{is_same_statement, system_calls};
 use crate::run::NamedRun;
@@ -16,10 +16,10 @@ pub(super) const ALL: &str = "all operations";
 
 /// Returns the breaches of a budget and the limits that could not be judged; empty if the run is within budget.
 pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
-    let sums = RunSums::of(named);
+    let sums = RunSums::new(named);
     let mut findings: Vec<Finding> = partial(named).into_iter().collect();
-    for (figure, allowed) in &budget.run {
-        findings.extend(sums.check_run(*figure, *allowed, budget.made_of.as_ref()));
+    for (metric, allowed) in &budget.run {
+        findings.extend(sums.check_run(*metric, *allowed, budget.made_of.as_ref()));
     }
     for operation in &budget.operations {
         findings.extend(sums.check_operation(operation));
@@ -28,7 +28,7 @@ pub fn check(budget: &Budget, named: &NamedRun) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for an incomplete run, whose figures may be too small.
+/// Returns a finding for an incomplete run, whose totals may be too small.
 fn partial(named: &NamedRun) -> Option<Finding> {
     let say = |message| Finding::plain(Severity::Unjudged, &named.name, "", message);
     incomplete(&named.run).map(say)
@@ -55,7 +55,7 @@ pub(super) struct RunSums<'a> {
 }
 
 impl<'a> RunSums<'a> {
-    pub(super) fn of(named: &'a NamedRun) -> Self {
+    pub(super) fn new(named: &'a NamedRun) -> Self {
         let runs = std::slice::from_ref(named);
         Self { named, names: by_name(runs), statements: by_statement(runs) }
     }
@@ -71,7 +71,7 @@ impl<'a> RunSums<'a> {
         }))
     }
 
-    pub(super) fn of_budget(&self, budget: &OperationBudget) -> Option<OperationSum> {
+    pub(super) fn budgeted(&self, budget: &OperationBudget) -> Option<OperationSum> {
         let statement = budget.statement.as_deref();
         let fits = |key: &SumKey| is_of(budget, key) && is_same_statement(key.statement.as_deref(), statement);
         self.sum(fits, statement.is_some())
@@ -79,7 +79,7 @@ impl<'a> RunSums<'a> {
 
     fn check_operation(&self, budget: &OperationBudget) -> Vec<Finding> {
         let (run, label) = (&self.named.name, budget.label());
-        let Some(sum) = self.of_budget(budget).filter(|sum| sum.samples > 0) else {
+        let Some(sum) = self.budgeted(budget).filter(|sum| sum.samples > 0) else {
             let known = self.names.iter().any(|sum| is_of(budget, &sum.key));
             let message = match (&budget.statement, known) {
                 (Some(_), true) if self.statements.is_empty() => {
@@ -93,41 +93,41 @@ impl<'a> RunSums<'a> {
         budget
             .budget
             .iter()
-            .filter_map(|(figure, allowed)| self.check_figure(*figure, *allowed, budget, &sum))
+            .filter_map(|(metric, allowed)| self.check_metric(*metric, *allowed, budget, &sum))
             .collect()
     }
 
-    fn check_figure(
+    fn check_metric(
         &self,
-        figure: Figure,
+        metric: BudgetMetric,
         allowed: Allowed,
         budget: &OperationBudget,
         sum: &OperationSum,
     ) -> Option<Finding> {
         let (run, label) = (&self.named.name, budget.label());
-        if let Some(unseen) = figure.side().and_then(|side| self.unseen(budget, side)) {
-            return Some(Finding::unjudged(run, &label, figure, unseen));
+        if let Some(unseen) = metric.side().and_then(|side| self.unseen(budget, side)) {
+            return Some(Finding::unjudged(run, &label, metric, unseen));
         }
-        let Some(measured) = figure.of(sum) else {
+        let Some(measured) = metric.value(sum) else {
             let why = if sum.runs.iter().any(|part| part.latency.count > 0) || sum.samples == 0 {
                 "not measured"
             } else {
-                "no latency was seen, or that of several ways of sending"
+                "no latency was seen, or only for several ways of sending together"
             };
-            return Some(Finding::unjudged(run, &label, figure, why));
+            return Some(Finding::unjudged(run, &label, metric, why));
         };
         let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
         let changes = || {
             let account = |account: Account| {
-                let key = Figure::Account(figure.side()?, account);
+                let key = BudgetMetric::Account(metric.side()?, account);
                 (!budget.accounts.is_empty()).then(|| budget.accounts.get(&key).copied().unwrap_or(0.0))
             };
-            Changes::of(figure, sum, account, figure.side().and_then(|side| budget.fields_of(side)))
+            Changes::new(metric, sum, account, metric.side().and_then(|side| budget.fields_of(side)))
         };
-        judged.is_above(figure).then(|| Finding::breach(run, &label, figure, judged, changes()))
+        judged.is_above(metric).then(|| Finding::breach(run, &label, metric, judged, changes()))
     }
 
-    /// Returns why a direction's figures are unreliable if it was not captured.
+    /// Returns why a direction has no reliable bytes, if it was not captured.
     fn unseen(&self, budget: &OperationBudget, side: Side) -> Option<&str> {
         let rows = self
             .named
@@ -142,16 +142,16 @@ impl<'a> RunSums<'a> {
         sides.find_map(|side| side.unseen.as_deref())
     }
 
-    /// Returns a figure of all operations together, per workload operation, or why there is none.
-    pub(super) fn of_run(&self, figure: Figure) -> Result<f64, String> {
-        if let Figure::Syscalls(process) = figure {
+    /// Returns the value for all operations together, per workload operation, or why there is none.
+    pub(super) fn run_value(&self, metric: BudgetMetric) -> Result<f64, String> {
+        if let BudgetMetric::Syscalls(process) = metric {
             return present(&system_calls(process, &self.named.run)).copied().map_err(str::to_owned);
         }
         let operations = workload_count(&self.named.run);
         if operations == 0 {
             return Err("no workload operations".to_owned());
         }
-        figure.of(&self.whole(operations)).ok_or_else(|| "not a figure of a run".to_owned())
+        metric.value(&self.whole(operations)).ok_or_else(|| "not a metric of a whole run".to_owned())
     }
 
     /// Sums all operations of every class, for division by the number of workload operations.
@@ -183,18 +183,18 @@ impl<'a> RunSums<'a> {
     }
 
     /// Returns how the composition of all operations together has changed.
-    fn changes(&self, figure: Figure, made_of: Option<&MadeOf>) -> Option<Changes> {
-        let (side, before) = (figure.side()?, made_of?);
+    fn changes(&self, metric: BudgetMetric, made_of: Option<&MadeOf>) -> Option<Changes> {
+        let (side, before) = (metric.side()?, made_of?);
         let (whole, mut parts) = self.made_of(side)?;
         let account = |account| {
-            let key = Figure::Account(side, account);
+            let key = BudgetMetric::Account(side, account);
             (!before.accounts.is_empty()).then(|| before.accounts.get(&key).copied().unwrap_or(0.0))
         };
-        let changes = Changes::of(figure, &whole, account, None);
-        if figure != Figure::Payload(side) {
+        let changes = Changes::new(metric, &whole, account, None);
+        if metric != BudgetMetric::Payload(side) {
             return Some(changes);
         }
-        let prefix = format!("{figure} ");
+        let prefix = format!("{metric} ");
         for (name, bytes) in &before.operations {
             if let Some(name) = name.strip_prefix(&prefix) {
                 *parts.entry(name.to_owned()).or_default() -= bytes;
@@ -203,18 +203,18 @@ impl<'a> RunSums<'a> {
         Some(changes.with_operations(parts))
     }
 
-    fn check_run(&self, figure: Figure, allowed: Allowed, made_of: Option<&MadeOf>) -> Option<Finding> {
+    fn check_run(&self, metric: BudgetMetric, allowed: Allowed, made_of: Option<&MadeOf>) -> Option<Finding> {
         let run = &self.named.name;
-        match self.of_run(figure) {
-            Err(why) if matches!(figure, Figure::Syscalls(_)) => {
+        match self.run_value(metric) {
+            Err(why) if matches!(metric, BudgetMetric::Syscalls(_)) => {
                 let why = format!("{why}: capture with counters, or delete this limit from the budget");
-                Some(Finding::unjudged(run, ALL, figure, &why))
+                Some(Finding::unjudged(run, ALL, metric, &why))
             }
-            Err(why) => Some(Finding::unjudged(run, ALL, figure, &why)),
+            Err(why) => Some(Finding::unjudged(run, ALL, metric, &why)),
             Ok(measured) => {
                 let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
-                let changes = || self.changes(figure, made_of).unwrap_or_default();
-                judged.is_above(figure).then(|| Finding::breach(run, ALL, figure, judged, changes()))
+                let changes = || self.changes(metric, made_of).unwrap_or_default();
+                judged.is_above(metric).then(|| Finding::breach(run, ALL, metric, judged, changes()))
             }
         }
     }
@@ -237,7 +237,7 @@ impl<'a> RunSums<'a> {
         unlisted
             .map(|sum| {
                 let label = sum.key.statement.as_ref().unwrap_or(&sum.key.name);
-                let each = crate::text::number::bytes_label(sum.per_operation(sum.total()));
+                let each = crate::number::bytes_label(sum.per_operation(sum.total()));
                 let message = format!("not in the budget: {} of {each} B each", sum.count);
                 Finding::plain(severity, &self.named.name, label, message)
             })

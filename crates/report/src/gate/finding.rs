@@ -1,6 +1,6 @@
 //! Findings of a gate.
 
-use super::Figure;
+use super::BudgetMetric;
 use crate::sums::OperationSum;
 use overhead_model::{Account, exit};
 use serde::Serialize;
@@ -11,6 +11,7 @@ const NAMED: usize = 4;
 /// Bytes per operation below which a change rounds to nothing and gets no mention.
 const VISIBLE: f64 = 0.05;
 
+/// How a finding affects the exit status, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -22,24 +23,29 @@ pub enum Severity {
     Breach,
 }
 
+/// A result of a check: a breach, a note, or something that could not be judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
+    /// Effect on the exit status.
     pub severity: Severity,
+    /// Name of the run, or of both subjects.
     pub run: String,
     /// The operation, by its statement if it has one; empty for the whole run.
     pub operation: String,
-    /// The figure; absent if the finding concerns the whole operation or run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub figure: Option<Figure>,
+    /// The metric; absent if the finding concerns the whole operation or run.
+    #[serde(rename = "figure", skip_serializing_if = "Option::is_none")]
+    pub metric: Option<BudgetMetric>,
     /// Absent without a verdict.
     #[serde(flatten)]
     pub judged: Option<Judged>,
+    /// Causes of a breach; empty otherwise.
     #[serde(flatten)]
     pub changes: Changes,
     /// One line without the run's name or a full stop.
     pub message: String,
 }
 
+/// A part of a difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// The account, or the field prefixed with its account.
@@ -63,30 +69,30 @@ impl Finding {
             severity,
             run: run.to_owned(),
             operation: operation.to_owned(),
-            figure: None,
+            metric: None,
             judged: None,
             changes: Changes::default(),
             message: if operation.is_empty() { message } else { format!("{operation}: {message}") },
         }
     }
 
-    /// Reports a figure without a verdict.
-    pub(super) fn unjudged(run: &str, operation: &str, figure: Figure, why: &str) -> Self {
-        let finding = Self::plain(Severity::Unjudged, run, operation, format!("{figure}: {why}"));
-        Self { figure: Some(figure), ..finding }
+    /// Reports a metric without a verdict.
+    pub(super) fn unjudged(run: &str, operation: &str, metric: BudgetMetric, why: &str) -> Self {
+        let finding = Self::plain(Severity::Unjudged, run, operation, format!("{metric}: {why}"));
+        Self { metric: Some(metric), ..finding }
     }
 
-    /// Reports a figure above its limit.
-    pub(super) fn breach(run: &str, operation: &str, figure: Figure, judged: Judged, changes: Changes) -> Self {
+    /// Reports a metric above its limit.
+    pub(super) fn breach(run: &str, operation: &str, metric: BudgetMetric, judged: Judged, changes: Changes) -> Self {
         let Judged { measured, allowed, .. } = judged;
-        let by = figure.printed(measured) - figure.printed(allowed);
+        let by = metric.printed(measured) - metric.printed(allowed);
         let percent = by / allowed * 100.0;
         let percent = if percent.is_finite() { format!(", {percent:+.1}%") } else { String::new() };
         let mut message = format!(
-            "{figure} {} per operation, allowed {} (+{}{percent})",
-            figure.with_unit(measured),
-            figure.with_unit(allowed),
-            figure.with_unit(by),
+            "{metric} {} per operation, allowed {} (+{}{percent})",
+            metric.with_unit(measured),
+            metric.with_unit(allowed),
+            metric.with_unit(by),
         );
         for (word, changes) in [(": ", &changes.accounts), ("; ", &changes.fields), ("; ", &changes.operations)] {
             let named = changes.iter().take(NAMED).map(Change::text).collect::<Vec<_>>().join(", ");
@@ -96,11 +102,11 @@ impl Finding {
             }
         }
         let finding = Self::plain(Severity::Breach, run, operation, message);
-        Self { figure: Some(figure), judged: Some(judged), changes, ..finding }
+        Self { metric: Some(metric), judged: Some(judged), changes, ..finding }
     }
 }
 
-/// A figure and its reference.
+/// A measured value and its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The measured value, per operation.
@@ -112,12 +118,12 @@ pub struct Judged {
 
 impl Judged {
     /// Returns whether the value exceeds the limit, and is printed as another number.
-    pub(super) fn is_above(self, figure: Figure) -> bool {
-        self.measured > self.allowed && figure.with_unit(self.measured) != figure.with_unit(self.allowed)
+    pub(super) fn is_above(self, metric: BudgetMetric) -> bool {
+        self.measured > self.allowed && metric.with_unit(self.measured) != metric.with_unit(self.allowed)
     }
 }
 
-/// The changes beneath a figure.
+/// The changes beneath a metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Changes {
     /// Accounts that changed against the reference, in bytes per operation, largest first.
@@ -130,21 +136,21 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns the accounts and fields of a figure that differ from the reference, largest first. `account` and `field` give
+    /// Returns the accounts and fields of a metric that differ from the reference, largest first. `account` and `field` give
     /// the reference's bytes per operation; `None` if it has no fields.
-    pub(super) fn of(
-        figure: Figure,
+    pub(super) fn new(
+        metric: BudgetMetric,
         sum: &OperationSum,
         account: impl Fn(Account) -> Option<f64>,
         field: Option<Vec<(Account, String, f64)>>,
     ) -> Self {
-        let Some(side) = figure.side() else { return Self::default() };
-        let held = || Account::ALL.into_iter().filter(|account| figure.holds(*account));
+        let Some(side) = metric.side() else { return Self::default() };
+        let held = || Account::ALL.into_iter().filter(|account| metric.holds(*account));
         let by_account = held().filter_map(|of| {
             let by = sum.bytes(side, of) - account(of)?;
             Some(Change { name: of.name().to_owned(), by })
         });
-        let (accounts, fields) = (sorted(by_account.collect()), field_changes(figure, sum, field));
+        let (accounts, fields) = (sorted(by_account.collect()), field_changes(metric, sum, field));
         Self { accounts, fields: fields.unwrap_or_default(), operations: Vec::new() }
     }
 
@@ -156,19 +162,19 @@ impl Changes {
 }
 
 fn field_changes(
-    figure: Figure,
+    metric: BudgetMetric,
     sum: &OperationSum,
     reference: Option<Vec<(Account, String, f64)>>,
 ) -> Option<Vec<Change>> {
-    let (side, mut reference) = (figure.side()?, reference?);
+    let (side, mut reference) = (metric.side()?, reference?);
     let name = |account: Account, field: &str| format!("{account} {field}");
     let mut changes = Vec::new();
-    for row in sum.fields.as_ref()?.iter().filter(|row| row.side == side && figure.holds(row.account)) {
+    for row in sum.fields.as_ref()?.iter().filter(|row| row.side == side && metric.holds(row.account)) {
         let before = reference.iter().position(|(account, field, _)| (*account, field) == (row.account, &row.field));
         let before = before.map_or(0.0, |at| reference.swap_remove(at).2);
         changes.push(Change { name: name(row.account, &row.field), by: sum.per_operation(row.bytes) - before });
     }
-    let gone = reference.into_iter().filter(|(account, ..)| figure.holds(*account));
+    let gone = reference.into_iter().filter(|(account, ..)| metric.holds(*account));
     changes.extend(gone.map(|(account, field, bytes)| Change { name: name(account, &field), by: -bytes }));
     Some(sorted(changes))
 }
@@ -183,6 +189,6 @@ impl Change {
     /// Formats a change, such as `schema +33`.
     fn text(&self) -> String {
         let sign = if self.by < 0.0 { '−' } else { '+' };
-        format!("{} {sign}{}", self.name, crate::text::number::bytes_label(self.by.abs()))
+        format!("{} {sign}{}", self.name, crate::number::bytes_label(self.by.abs()))
     }
 }

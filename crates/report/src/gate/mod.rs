@@ -1,21 +1,21 @@
 //! Cost limits for operations: budgets for runs, and permitted differences in comparisons.
 //!
-//! Anything that cannot be judged, such as a missing operation or an unmeasured figure, is a separate [`Finding`], so that a
+//! Anything that cannot be judged, such as a missing operation or an unmeasured metric, is a separate [`Finding`], so that a
 //! gate never passes for lack of data.
 
 mod against;
 mod budget;
 mod check;
-mod figure;
 mod finding;
+mod metric;
 mod print;
 mod write;
 
 pub use against::{ChangeLimit, exceeded};
 pub use budget::{Budget, BudgetError, OperationBudget, Tolerance, Unlisted};
 pub use check::{check, incomplete};
-pub use figure::{Figure, FigureError};
 pub use finding::{Change, Changes, Finding, Judged, Severity, status};
+pub use metric::{BudgetMetric, MetricError};
 pub use print::{FindingForm, findings};
 pub use write::budget_of;
 

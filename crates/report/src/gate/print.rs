@@ -1,14 +1,15 @@
 //! Formats findings for people and programs.
 
 use super::{Finding, Severity, status};
+use crate::clean::clean;
 use crate::document::json;
 use crate::error::ReportError;
-use crate::text::clean;
-use crate::text::grid::Grid;
+use crate::grid::Grid;
 use overhead_model::csv::{CsvCell, CsvColumn, csv};
 use serde::Serialize;
 use std::path::Path;
 
+/// Output format of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingForm {
     /// One line per finding.
@@ -71,7 +72,7 @@ const COLUMNS: [CsvColumn<Finding>; 8] = [
     ("severity", |of| CsvCell::text(of.severity.word())),
     ("run", |of| CsvCell::text(&of.run)),
     ("operation", |of| CsvCell::text(&of.operation)),
-    ("figure", |of| CsvCell::maybe(of.figure)),
+    ("figure", |of| CsvCell::maybe(of.metric)),
     ("measured", |of| CsvCell::maybe(of.judged.map(|judged| judged.measured))),
     ("reference", |of| CsvCell::maybe(of.judged.map(|judged| judged.reference))),
     ("allowed", |of| CsvCell::maybe(of.judged.map(|judged| judged.allowed))),
@@ -93,9 +94,9 @@ fn annotation(finding: &Finding, file: Option<&Path>) -> String {
         Severity::Breach | Severity::Unjudged => "error",
         Severity::Note => "notice",
     };
-    let figure = finding.figure.map(|figure| figure.to_string());
+    let metric = finding.metric.map(|metric| metric.to_string());
     let operation = if finding.operation.is_empty() { &finding.run } else { &finding.operation };
-    let title = [Some(operation.clone()), figure].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let title = [Some(operation.clone()), metric].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let file = file.map_or_else(String::new, |file| format!("file={},", property(&file.display().to_string())));
     format!("::{command} {file}title={}::{}\n", property(&title), data(line(finding).trim_end()))
 }

@@ -54,7 +54,7 @@ fn a_run_that_sets_up_more_says_which_operations_grew() {
     (prepare.class, prepare.name) = (Class::Setup, "PREPARE".to_owned());
     run.run.operations.push(prepare);
     let findings = check(&budget(&[postgres()]), &run);
-    let finding = findings.iter().find(|finding| finding.figure == Some(Figure::Payload(Side::Request))).unwrap();
+    let finding = findings.iter().find(|finding| finding.metric == Some(BudgetMetric::Payload(Side::Request))).unwrap();
     assert_eq!(finding.operation, "all operations");
     let judged = finding.judged.unwrap();
     let [grown] = finding.changes.operations.as_slice() else { panic!("{finding:?}") };
@@ -160,7 +160,7 @@ fn a_budget_that_limits_nothing_or_is_not_one_is_refused() {
         (format!("{operation}\"request.payload\" = nan\n"), "at least 0"),
         (format!("{operation}\"request.payload\" = {{ budget = 1, tolerance = \"x%\" }}\n"), "line 6"),
         (format!("{operation}\"syscalls\" = 1\n"), "system calls in [run]"),
-        (format!("{operation}\"request.bytes\" = 1\n"), "no such figure"),
+        (format!("{operation}\"request.bytes\" = 1\n"), "unknown metric"),
         (format!("{operation}\"request.payload\" = 1\n[operation.budgets]\n"), "line 7"),
         ("version = 1\nversion".to_owned(), "line 2"),
         ("version = 1\n[run]\ncycles = 4\n".to_owned(), "compare --fail-on"),

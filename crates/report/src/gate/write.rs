@@ -1,6 +1,6 @@
 //! Derives a budget from runs.
 
-use super::Figure;
+use super::BudgetMetric;
 use super::budget::version;
 use super::check::RunSums;
 use crate::compare::is_same_statement;
@@ -22,24 +22,24 @@ const CALLS: &str = "\"10%\"";
 /// Tolerance for all bytes together: the number of operations that share the cost of connecting varies.
 const WHOLE: &str = "\"1%\"";
 
-/// Returns a budget as TOML that covers these runs: the largest of each figure, with its accounts and fields. Omits negligible
+/// Returns a budget as TOML that covers these runs: the largest of each metric, with its accounts and fields. Omits negligible
 /// operations.
 pub fn budget_of(runs: &[NamedRun], by: By) -> String {
-    let sums: Vec<RunSums<'_>> = runs.iter().map(RunSums::of).collect();
+    let sums: Vec<RunSums<'_>> = runs.iter().map(RunSums::new).collect();
     let mut out = header(runs);
-    out.push_str(&of_runs(&sums));
+    out.push_str(&run_limits(&sums));
     for operation in operations(&sums, by) {
-        out.push_str(&of_operation(&operation, &sums));
+        out.push_str(&operation_limits(&operation, &sums));
     }
     out
 }
 
 fn header(runs: &[NamedRun]) -> String {
     let names: Vec<&str> = runs.iter().map(|named| named.name.as_str()).collect();
-    let names = crate::text::clean(&names.join(", "));
+    let names = crate::clean::clean(&names.join(", "));
     format!(
         "# What operations may cost, for `overhead check`. Made from {names}.\n\
-         # Figures are per operation. A tolerance is a number, or a percentage of the budget.\n\
+         # Numbers are per operation. A tolerance is a number, or a percentage of the budget.\n\
          version = {}\n\
          # Workload operations that are not named here: \"fail\", \"warn\" or \"ignore\".\n\
          unlisted = \"fail\"\n",
@@ -48,14 +48,14 @@ fn header(runs: &[NamedRun]) -> String {
 }
 
 /// Writes limits for all operations, setup included, and for system calls if all runs counted them.
-fn of_runs(sums: &[RunSums<'_>]) -> String {
-    let bytes = Side::BOTH.map(|side| (Figure::Payload(side), WHOLE));
-    let calls = RoleName::ALL.map(|process| (Figure::Syscalls(process), CALLS));
+fn run_limits(sums: &[RunSums<'_>]) -> String {
+    let bytes = Side::BOTH.map(|side| (BudgetMetric::Payload(side), WHOLE));
+    let calls = RoleName::ALL.map(|process| (BudgetMetric::Syscalls(process), CALLS));
     let mut out = String::from("\n# All operations together, setting up included, per workload operation.\n[run]\n");
-    for (figure, tolerance) in bytes.into_iter().chain(calls) {
-        let values: Option<Vec<f64>> = sums.iter().map(|sums| sums.of_run(figure).ok()).collect();
+    for (metric, tolerance) in bytes.into_iter().chain(calls) {
+        let values: Option<Vec<f64>> = sums.iter().map(|sums| sums.run_value(metric).ok()).collect();
         if let Some(most) = values.and_then(|values| largest(&values)) {
-            limit(&mut out, figure, most, tolerance);
+            limit(&mut out, metric, most, tolerance);
         }
     }
     out.push_str(&all_made_of(sums));
@@ -68,10 +68,10 @@ fn all_made_of(sums: &[RunSums<'_>]) -> String {
     for side in Side::BOTH {
         for (whole, parts) in sums.iter().filter_map(|sums| sums.made_of(side)) {
             for account in Account::ALL {
-                *accounts.entry(Figure::Account(side, account)).or_insert(0.0) += whole.bytes(side, account);
+                *accounts.entry(BudgetMetric::Account(side, account)).or_insert(0.0) += whole.bytes(side, account);
             }
             for (name, bytes) in parts {
-                *operations.entry(format!("{} {name}", Figure::Payload(side))).or_insert(0.0) += bytes;
+                *operations.entry(format!("{} {name}", BudgetMetric::Payload(side))).or_insert(0.0) += bytes;
             }
         }
     }
@@ -83,7 +83,7 @@ fn all_made_of(sums: &[RunSums<'_>]) -> String {
             let _ = writeln!(out, "{} = {}", key(&name), number(bytes));
         }
     };
-    table("accounts", &mut accounts.into_iter().map(|(figure, bytes)| (figure.to_string(), bytes)));
+    table("accounts", &mut accounts.into_iter().map(|(metric, bytes)| (metric.to_string(), bytes)));
     table("operations", &mut operations.into_iter());
     out
 }
@@ -108,7 +108,7 @@ fn is_same(a: &OperationSum, b: &OperationSum) -> bool {
         && is_same_statement(a.key.statement.as_deref(), b.key.statement.as_deref())
 }
 
-fn of_operation(runs: &[OperationSum], sums: &[RunSums<'_>]) -> String {
+fn operation_limits(runs: &[OperationSum], sums: &[RunSums<'_>]) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut out =
         format!("\n[[operation]]\nprotocol = {}\nname = {}\n", text(&first.key.protocol), text(&first.key.name));
@@ -117,32 +117,37 @@ fn of_operation(runs: &[OperationSum], sums: &[RunSums<'_>]) -> String {
     }
     let count: u64 = runs.iter().map(|sum| sum.count).sum();
     let _ = writeln!(out, "count = {count}\n\n[operation.budget]");
-    let of_side =
-        |side| [(Figure::Payload(side), "0"), (Figure::Headers(side), HEADERS), (Figure::Frames(side), FRAMES)];
-    for (figure, tolerance) in Side::BOTH.into_iter().flat_map(of_side) {
-        let values: Vec<f64> = runs.iter().filter_map(|sum| figure.of(sum)).collect();
+    let of_side = |side| {
+        [
+            (BudgetMetric::Payload(side), "0"),
+            (BudgetMetric::Headers(side), HEADERS),
+            (BudgetMetric::Frames(side), FRAMES),
+        ]
+    };
+    for (metric, tolerance) in Side::BOTH.into_iter().flat_map(of_side) {
+        let values: Vec<f64> = runs.iter().filter_map(|sum| metric.value(sum)).collect();
         if let Some(most) = largest(&values) {
             let least = values.iter().copied().fold(most, f64::min);
-            let grows = tolerance == "0" && (most - least >= 0.05 || sums.iter().any(|run| varies(run, first, figure)));
+            let grows = tolerance == "0" && (most - least >= 0.05 || sums.iter().any(|run| varies(run, first, metric)));
             let spread = ((most - least) / most * 100.0).ceil().max(1.0);
             let tolerance = if grows { format!("\"{spread}%\"") } else { tolerance.to_owned() };
-            limit(&mut out, figure, most, &tolerance);
+            limit(&mut out, metric, most, &tolerance);
         }
     }
     out.push_str(&made_of(runs));
     out
 }
 
-/// Returns whether operations of one statement, or of one name, differ in the figure: it grows with the data.
-fn varies(run: &RunSums<'_>, sum: &OperationSum, figure: Figure) -> bool {
+/// Returns whether operations of one statement, or of one name, differ in the metric: it grows with the data.
+fn varies(run: &RunSums<'_>, sum: &OperationSum, metric: BudgetMetric) -> bool {
     let is_row = |row: &&OperationRow| {
         let is_whole = sum.key.statement.is_none() || row.statements.len() == 1;
         is_whole && row.class == Class::Workload && (&row.protocol, &row.name) == (&sum.key.protocol, &sum.key.name)
     };
     run.named.run.operations.iter().filter(is_row).any(|row| {
-        let bytes = match figure {
-            Figure::Payload(Side::Request) => &row.request.payload_bytes,
-            Figure::Payload(Side::Response) => &row.response.payload_bytes,
+        let bytes = match metric {
+            BudgetMetric::Payload(Side::Request) => &row.request.payload_bytes,
+            BudgetMetric::Payload(Side::Response) => &row.response.payload_bytes,
             _ => return false,
         };
         bytes.min < bytes.max
@@ -159,12 +164,12 @@ fn made_of(runs: &[OperationSum]) -> String {
     for (side, account) in Side::BOTH.into_iter().flat_map(|side| Account::ALL.map(|account| (side, account))) {
         let bytes = all.bytes(side, account);
         if bytes > 0.0 {
-            let _ = writeln!(out, "{} = {}", text(&Figure::Account(side, account).to_string()), number(bytes));
+            let _ = writeln!(out, "{} = {}", text(&BudgetMetric::Account(side, account).to_string()), number(bytes));
         }
     }
     if let Some(fields) = &all.fields {
         out.push_str("\n[operation.fields]\n");
-        let name = |side, account, field: &str| format!("{} {field}", Figure::Account(side, account));
+        let name = |side, account, field: &str| format!("{} {field}", BudgetMetric::Account(side, account));
         let mut sorted: BTreeMap<String, f64> = BTreeMap::new();
         for field in fields.iter().filter(|field| field.bytes > 0) {
             *sorted.entry(name(field.side, field.account, &field.field)).or_default() += all.per_operation(field.bytes);
@@ -176,10 +181,10 @@ fn made_of(runs: &[OperationSum]) -> String {
     out
 }
 
-fn limit(out: &mut String, figure: Figure, most: f64, tolerance: &str) {
-    let name = text(&figure.to_string());
+fn limit(out: &mut String, metric: BudgetMetric, most: f64, tolerance: &str) {
+    let name = text(&metric.to_string());
     // Rounded up, so that the run it was made from stays within.
-    let step = if figure.side().is_some() && !matches!(figure, Figure::Frames(_)) { 10.0 } else { 100.0 };
+    let step = if metric.side().is_some() && !matches!(metric, BudgetMetric::Frames(_)) { 10.0 } else { 100.0 };
     let budget = (most * step - 1e-6).ceil() / step;
     let _ = writeln!(out, "{name} = {{ budget = {budget}, tolerance = {tolerance} }}");
 }

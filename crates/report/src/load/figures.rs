@@ -3,16 +3,16 @@
 use super::tables::label;
 use crate::figure::{DotFigure, DotRow, Line, LineFigure, Plot, left_out, only_in_table};
 use crate::limits::RANGE_ROWS;
+use crate::number::grouped;
 use crate::summary::distinct;
-use crate::text::number::grouped;
 use overhead_model::Spread;
 use overhead_model::load::{Load, LoadResult};
 use std::collections::BTreeSet;
 
-/// Names of all possible figures of a load.
+/// Names of all possible charts of a load.
 const NAMES: [&str; 2] = ["rate", "latency"];
 
-/// Returns the figures of a load that have measurements.
+/// Returns the charts of a load that have measurements.
 pub(super) fn figures(load: &Load) -> Vec<(&'static str, Plot)> {
     let latency = Some(latency(load)).filter(|figure| !figure.lines.is_empty()).map(Plot::Lines);
     NAMES.into_iter().zip([rate(load), latency]).filter_map(|(name, plot)| Some((name, plot?))).collect()
@@ -38,7 +38,7 @@ fn rates(result: &LoadResult) -> Vec<f64> {
 fn rate_ranges(load: &Load) -> DotFigure {
     let row = |result: &LoadResult| {
         let rates = rates(result);
-        let spread = Spread::of(&rates)?;
+        let spread = Spread::from_values(&rates)?;
         let whole = |rate: f64| grouped(rate.round() as u64);
         let figures = match rates.len() {
             1 => format!("{}, of one run", whole(spread.median)),
@@ -94,7 +94,7 @@ fn rate_by_clients(load: &Load, places: &BTreeSet<Setting>) -> LineFigure {
     let operations = distinct(load.results.iter().map(|result| &*result.operation));
     let spread = |operation: &str, place: &Setting| {
         let result = load.results.iter().find(|result| result.operation == operation && setting(result) == *place)?;
-        Spread::of(&rates(result))
+        Spread::from_values(&rates(result))
     };
     let line = |operation: &str| (operation.to_owned(), places.iter().map(|place| spread(operation, place)).collect());
     let mut lines: Vec<Line> = operations.into_iter().map(line).collect();

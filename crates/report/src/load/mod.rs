@@ -1,4 +1,4 @@
-//! A load recorded by `overhead bench`: client-side rates and latencies in figures, tables and a page.
+//! A load recorded by `overhead bench`: client-side rates and latencies in charts, tables and a page.
 
 mod figures;
 mod tables;
@@ -22,7 +22,7 @@ pub fn read_load(path: &Path) -> Result<Option<Load>, ReportError> {
     if ["driver", "results", "db"].iter().any(|member| value.get(member).is_none()) {
         return Ok(None);
     }
-    parse_record(&text, path, LOAD_VERSION..=LOAD_VERSION).map(|(load, _)| Some(load))
+    parse_record(&text, path, LOAD_VERSION).map(Some)
 }
 
 #[cfg(test)]

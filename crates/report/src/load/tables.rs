@@ -1,7 +1,7 @@
 //! Tables of a load.
 
-use crate::text::grid::Grid;
-use crate::text::number::{DASH, grouped, microseconds, with_digits};
+use crate::grid::Grid;
+use crate::number::{DASH, grouped, microseconds, with_digits};
 use overhead_model::load::{Load, LoadResult, LoadRun};
 
 /// Returns a label such as `read, 16 clients`, with pipeline and rate if set.
@@ -13,24 +13,13 @@ pub(super) fn label(load: &Load, result: &LoadResult) -> String {
     format!("{}, {clients}{pipeline}{rate}", result.operation)
 }
 
+/// Headers of the results' numbers.
+const RESULTS: &str = "clients|pipeline|runs|per second|slowest run|fastest run|errors|\
+    p50 µs|p90 µs|p99 µs|p99.9 µs|p99.99 µs|max µs|client CPU µs/op";
+
 pub(super) fn results(load: &Load) -> Grid {
-    let figures = [
-        "clients",
-        "pipeline",
-        "runs",
-        "per second",
-        "slowest run",
-        "fastest run",
-        "errors",
-        "p50 µs",
-        "p90 µs",
-        "p99 µs",
-        "p99.9 µs",
-        "p99.99 µs",
-        "max µs",
-        "client CPU µs/op",
-    ];
-    Grid::new(&["operation"], &figures, load.results.iter().map(cells).collect())
+    let headers: Vec<&str> = RESULTS.split('|').collect();
+    Grid::new(&["operation"], &headers, load.results.iter().map(cells).collect())
 }
 
 fn cells(result: &LoadResult) -> Vec<String> {

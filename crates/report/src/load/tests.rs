@@ -1,8 +1,8 @@
 //! Tests with the committed record of a real load.
 
 use super::*;
-use crate::report::ReportOptions;
-use crate::text::number::grouped;
+use crate::figure::ReportOptions;
+use crate::number::grouped;
 use overhead_files::OutputFolder;
 use std::fs;
 use std::path::PathBuf;

@@ -1,15 +1,16 @@
-//! A load folder: its figures, tables and page.
+//! A load folder: its charts, tables and page.
 
 use super::figures::figures;
 use super::tables::{label, repetitions, results};
+use crate::clean::clean;
 use crate::document::{COMMAND, Document, Fact, Section};
 use crate::error::ReportError;
-use crate::page::{Conditions, Doubt, PAGE_FILE, PageFigure, PageTable, WebPage, embedded};
-use crate::report::ReportOptions;
+use crate::figure::ReportOptions;
+use crate::number::{duration, grouped, with_digits};
+use crate::page::{Conditions, PAGE_FILE, PageFigure, PageTable, PageWarning, WebPage, embedded};
 use crate::report_folder::{self, TABLES_FILE};
 use crate::summary::listed;
-use crate::text::number::{duration, grouped, with_digits};
-use crate::text::{clean, facts};
+use crate::text::facts;
 use overhead_files::OutputFolder;
 use overhead_model::load::{Load, LoadResult, LoadSettings};
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 /// First words of every load's tables.
 const HEADING: &str = "# Load: ";
 
-/// Files of a load report: tables, page and possible figures.
+/// Files of a load report: tables, page and possible charts.
 pub const LOAD_FILES: [&str; 6] = [TABLES_FILE, PAGE_FILE, "rate.svg", "rate.png", "latency.svg", "latency.png"];
 
 /// Returns the first file that [`write_load`] would replace and that no earlier load report wrote.
@@ -25,14 +26,14 @@ pub fn replaced_by_load(folder: &OutputFolder) -> Option<&'static str> {
     report_folder::replaced(folder, &[HEADING], &LOAD_FILES)
 }
 
-/// Writes tables, page and figures into `folder`, replacing files with these names. Removes figures of an earlier report that
+/// Writes tables, page and charts into `folder`, replacing files with these names. Removes charts of an earlier report that
 /// do not apply to this load. Returns the files, tables first.
 ///
 /// # Errors
 ///
 /// [`ReportError::Unwritable`], [`ReportError::Json`], [`ReportError::Page`] or [`ReportError::Drawing`].
 pub fn write_load(load: &Load, folder: &OutputFolder, options: &ReportOptions) -> Result<Vec<PathBuf>, ReportError> {
-    let (inline, images) = report_folder::drawn(&system(load), figures(load), options.look())?;
+    let (inline, images) = report_folder::drawn(&system(load), figures(load), options.style())?;
     let tables = document(load, &inline).markdown();
     report_folder::write_page(folder, &LOAD_FILES, tables, &page(load, inline, options)?, images)
 }
@@ -43,7 +44,7 @@ fn document(load: &Load, figures: &[PageFigure]) -> Document {
     for figure in figures {
         document.figure(&figure.name, &figure.title);
     }
-    document.warnings(doubts(load).into_iter().map(|doubt| doubt.text));
+    document.warnings(warnings(load).into_iter().map(|warning| warning.text));
     for (title, table) in [("Results", results(load)), ("Repetitions", repetitions(load))] {
         document.section(2, Section { title: title.to_owned(), table, notes: Vec::new() });
     }
@@ -79,14 +80,14 @@ fn page(load: &Load, figures: Vec<PageFigure>, options: &ReportOptions) -> Resul
         Fact::new("settings", settings),
         Fact::new("made by", &*tool),
     ];
-    let mut repeated = PageTable::of_grid("repetitions", "Repetitions", repetitions(load));
+    let mut repeated = PageTable::from_grid("repetitions", "Repetitions", repetitions(load));
     repeated.folded = true;
     Ok(WebPage {
         title: options.title.clone().unwrap_or_else(|| format!("{}: rates and latencies", system(load))),
         sentences: sentences(load),
-        doubts: doubts(load),
-        figures,
-        tables: vec![PageTable::of_grid("results", "Results", results(load)).with_notes([NOTE.to_owned()]), repeated],
+        warnings: warnings(load),
+        charts: figures,
+        tables: vec![PageTable::from_grid("results", "Results", results(load)).with_notes([NOTE.to_owned()]), repeated],
         conditions: vec![Conditions {
             name: subject(load),
             facts: said,
@@ -145,7 +146,7 @@ fn sentences(load: &Load) -> Vec<String> {
     said
 }
 
-fn doubts(load: &Load) -> Vec<Doubt> {
+fn warnings(load: &Load) -> Vec<PageWarning> {
     let of_result = |result: &LoadResult| {
         let errors: u64 = result.runs.iter().map(|run| run.errors).sum();
         let first = result.runs.iter().find_map(|run| run.first_error.as_deref()).map(clean);
@@ -159,6 +160,6 @@ fn doubts(load: &Load) -> Vec<Doubt> {
         [failed, partial, alone].into_iter().flatten().map(move |text| (name.clone(), text)).collect::<Vec<_>>()
     };
     let named = |names: Vec<String>| if names.len() == load.results.len() { String::new() } else { names.join("; ") };
-    let partial = load.partial.iter().map(|reason| Doubt { of: String::new(), text: reason.clone() });
-    partial.chain(Doubt::listed(load.results.iter().flat_map(of_result), named)).collect()
+    let partial = load.partial.iter().map(|reason| PageWarning { of: String::new(), text: reason.clone() });
+    partial.chain(PageWarning::listed(load.results.iter().flat_map(of_result), named)).collect()
 }

@@ -2,9 +2,9 @@
 
 use crate::document::{Fact, Section};
 use crate::error::ReportError;
-use crate::figure::{Look, NARROW, Plot};
+use crate::figure::{NARROW, Plot, PlotStyle};
+use crate::grid::{Column, Grid};
 use crate::series::RunSeries;
-use crate::text::grid::{Column, Grid};
 use serde::Serialize;
 
 #[derive(Debug, Default, Serialize)]
@@ -12,9 +12,9 @@ pub(crate) struct WebPage {
     pub title: String,
     /// Three sentences: the measurement and its result.
     pub sentences: Vec<String>,
-    /// Caveats, shown before the figures.
-    pub doubts: Vec<Doubt>,
-    pub figures: Vec<PageFigure>,
+    /// Caveats, shown before the results.
+    pub warnings: Vec<PageWarning>,
+    pub charts: Vec<PageFigure>,
     pub tables: Vec<PageTable>,
     /// Possible savings as a table; `extras` holds the details.
     pub found: Option<PageTable>,
@@ -30,27 +30,32 @@ pub(crate) struct WebPage {
 /// Page content that only the packets can supply.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageExtras {
+    /// Possible savings, largest first.
     pub findings: Vec<PageFinding>,
+    /// Operations shown byte by byte.
     pub examples: Vec<PageExample>,
     /// Operations over time, drawn and shown in a table.
     #[serde(skip)]
     pub series: Vec<RunSeries>,
 }
 
+/// A possible saving in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageFinding {
     /// Run name; empty if there is only one run.
     pub run: String,
+    /// Operations that the finding is about.
     pub subject: String,
     /// The rule that found it, in the form `advise --what-if` accepts.
     pub rule: &'static str,
+    /// The finding in one sentence.
     pub title: String,
     /// Bytes per operation, share of bytes on the wire, milliseconds per operation, share of the time spent waiting; `-` if
     /// unknown.
     pub cost: [String; 4],
     /// How reliable this is.
     pub certainty: &'static str,
-    /// What it saves, and the settings that fix it.
+    /// Savings, and the settings that lead to them.
     pub facts: Vec<Fact>,
     /// How it is known.
     pub known_by: Vec<Fact>,
@@ -69,25 +74,30 @@ impl PageExtras {
             keys.chain(finding.cost.clone()).chain([finding.certainty.to_owned()]).collect()
         };
         let rows: Vec<Vec<String>> = self.findings.iter().map(row).collect();
-        (!rows.is_empty()).then(|| PageTable::of_grid("found", "What could be saved", Grid { columns, rows, keys: 1 }))
+        (!rows.is_empty())
+            .then(|| PageTable::from_grid("found", "What could be saved", Grid { columns, rows, keys: 1 }))
     }
 }
 
 /// One operation byte by byte, including user data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageExample {
+    /// Operation, and the run if there are several.
     pub title: String,
+    /// Frames of the operation, in order.
     pub frames: Vec<ExampleFrame>,
 }
 
+/// A frame of an example, with the operation's bytes in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExampleFrame {
     /// Number, time, direction and lengths.
     pub title: String,
+    /// Fields in wire order.
     pub pieces: Vec<ExamplePiece>,
 }
 
-/// A field of an example, or the part of it in this frame.
+/// A field of an example, or its part in this frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExamplePiece {
     /// Account; empty for bytes of other operations.
@@ -98,19 +108,20 @@ pub struct ExamplePiece {
     pub hex: String,
     /// The same bytes as text; non-ASCII characters appear as dots.
     pub text: String,
+    /// Length in bytes.
     pub length: u64,
     /// Remark on the bytes: how many are omitted, or why none appear.
     pub note: String,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Doubt {
+pub(crate) struct PageWarning {
     /// Affected runs; empty if there is only one subject.
     pub of: String,
     pub text: String,
 }
 
-/// A figure embedded in the page.
+/// A chart embedded in the page.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PageFigure {
     /// File name without suffix.
@@ -126,16 +137,16 @@ pub(crate) struct PageFigure {
 }
 
 impl PageFigure {
-    /// Returns a figure in both widths.
-    pub(crate) fn of(name: &str, plot: &Plot) -> Result<Self, ReportError> {
-        let narrow = plot.clone().looking(Look { width: NARROW, dark: false });
+    /// Returns a chart in both widths.
+    pub(crate) fn new(name: &str, plot: &Plot) -> Result<Self, ReportError> {
+        let narrow = plot.clone().with_style(PlotStyle { width: NARROW, dark: false });
         Ok(Self {
             name: name.to_owned(),
             title: plot.words()[0].to_owned(),
             method: plot.method().to_owned(),
             svg: plot.inline(name)?,
             narrow: narrow.inline(&format!("{name}-narrow"))?,
-            width: plot.look().width,
+            width: plot.style().width,
         })
     }
 }
@@ -196,7 +207,7 @@ pub(crate) struct SidePart {
     pub bytes: String,
     /// Share of the bar, in percent.
     pub share: String,
-    /// Space that the name and figure need: `short`, `middle` or `long`.
+    /// Space that the name and number need: `short`, `middle` or `long`.
     pub length: &'static str,
 }
 
@@ -217,7 +228,7 @@ pub(crate) struct Record {
     pub json: String,
 }
 
-impl Doubt {
+impl PageWarning {
     /// Lists each text once. `named` joins the names that it is about.
     pub(crate) fn listed(
         texts: impl IntoIterator<Item = (String, String)>,
@@ -235,7 +246,7 @@ impl Doubt {
 }
 
 impl PageColumn {
-    pub(crate) fn of(column: &Column) -> Self {
+    pub(crate) fn new(column: &Column) -> Self {
         let header = column.header.replace("-\n", "").replace('\n', " ").trim().to_owned();
         Self { header, left: column.left }
     }
@@ -243,20 +254,20 @@ impl PageColumn {
 
 impl PageTable {
     /// Converts a text table to a page table.
-    pub(crate) fn of_grid(id: &str, title: &str, grid: Grid) -> Self {
+    pub(crate) fn from_grid(id: &str, title: &str, grid: Grid) -> Self {
         let grid = grid.measured();
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
-            columns: grid.columns.iter().map(PageColumn::of).collect(),
+            columns: grid.columns.iter().map(PageColumn::new).collect(),
             rows: grid.rows.into_iter().map(|cells| PageRow { cells, detail: None }).collect(),
             notes: Vec::new(),
             folded: false,
         }
     }
 
-    pub(crate) fn of_section(id: &str, section: Section) -> Self {
-        Self::of_grid(id, &section.title, section.table).with_notes(section.notes)
+    pub(crate) fn from_section(id: &str, section: Section) -> Self {
+        Self::from_grid(id, &section.title, section.table).with_notes(section.notes)
     }
 
     pub(crate) fn with_notes(self, notes: impl IntoIterator<Item = String>) -> Self {

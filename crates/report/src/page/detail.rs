@@ -2,20 +2,20 @@
 
 use super::content::{PageTable, RowDetail, SideBar, SidePart};
 use crate::bounds::LowerBounds;
+use crate::clean::clean;
+use crate::grid::Grid;
+use crate::number::{DASH, decimal, duration, grouped, microseconds, percent};
 use crate::summary::{both_sides, per_operation};
-use crate::text::clean;
 use crate::text::columns::{account_cell, used_accounts};
-use crate::text::grid::Grid;
-use crate::text::number::{DASH, decimal, duration, grouped, microseconds, percent};
 use crate::text::rows::TableRows;
 use overhead_model::record::{Latency, OperationRow, SideRow};
 use overhead_model::{Account, Side};
 use std::cmp::Reverse;
 
-/// Characters of name and figure that fit in short and middle parts of a bar.
+/// Characters of name and number that fit in short and middle parts of a bar.
 const ROOM: [usize; 2] = [10, 15];
 
-pub(super) fn of(row: &OperationRow, id: String, table: &TableRows<'_>) -> RowDetail {
+pub(super) fn row_detail(row: &OperationRow, id: String, table: &TableRows<'_>) -> RowDetail {
     let bounds = table.bounds;
     let mut tables = vec![accounts(row, bounds)];
     tables.extend(latencies(&row.latency_ns.or_empty()));
@@ -54,7 +54,7 @@ fn bar(name: &'static str, side: &SideRow, count: u64, longest: u64, bounds: Low
 }
 
 pub(super) fn titled(title: &str, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> PageTable {
-    PageTable::of_grid("", title, Grid::new(keys, figures, rows))
+    PageTable::from_grid("", title, Grid::new(keys, figures, rows))
 }
 
 fn accounts(row: &OperationRow, bounds: LowerBounds) -> PageTable {

@@ -13,7 +13,7 @@ mod words;
 use crate::error::ReportError;
 use crate::figure::fonts;
 use crate::summary::distinct;
-pub(crate) use content::{Conditions, Doubt, PageFigure, PageTable, WebPage};
+pub(crate) use content::{Conditions, PageFigure, PageTable, PageWarning, WebPage};
 pub use content::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -22,7 +22,7 @@ use overhead_model::OutsideText;
 pub(crate) use records::embedded;
 pub(crate) use runs::machine_facts;
 
-pub(crate) use runs::of_runs;
+pub(crate) use runs::render_runs;
 
 pub use words::sentences;
 
@@ -57,7 +57,7 @@ impl WebPage {
         });
         let style = theme::variables() + &STYLE.replace("@REGULAR@", &regular).replace("@BOLD@", &bold);
         let methods =
-            distinct(self.figures.iter().map(|figure| figure.method.clone()).filter(|method| !method.is_empty()));
+            distinct(self.charts.iter().map(|chart| chart.method.clone()).filter(|method| !method.is_empty()));
         let page = Value::from(Serde(self));
         let values = context! { page, methods, style, script => SCRIPT, findings_shown => FINDINGS_SHOWN };
         let mut text = environment.render_named_str(TEMPLATE_NAME, TEMPLATE, values)?;

@@ -1,10 +1,10 @@
-//! The records within a page, which give programs the data behind its figures.
+//! The records within a page, which give programs the data behind its charts.
 
 use super::content::Record;
+use crate::clean;
 use crate::error::ReportError;
 use crate::run::NamedRun;
 use crate::sums::is_one_statement;
-use crate::text;
 use overhead_model::outside::json_escaped;
 use overhead_model::record::{OperationRow, StatementRow};
 use overhead_model::{OTHER, Run};
@@ -50,7 +50,7 @@ impl Shown {
 /// Returns a record as JSON that is safe to embed in a page.
 /// Fails with [`ReportError::Json`] if a number is not finite.
 pub(crate) fn embedded(name: &str, kind: &'static str, record: &impl Serialize) -> Result<Record, ReportError> {
-    // Escape characters that could end the element or begin another.
+    // Escape characters that could end the element or start another.
     let json = json_escaped(&serde_json::to_string(record)?).replace('<', "\\u003c").replace('&', "\\u0026");
     Ok(Record { name: name.to_owned(), kind, json })
 }
@@ -69,7 +69,7 @@ pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
         // Limit all words of a command together, to the length of one name.
         let mut room = shown.chars;
         for word in machine.command_line.iter_mut().chain(commands) {
-            *word = text::shortened(word, room.max(1));
+            *word = clean::shortened(word, room.max(1));
             room = room.saturating_sub(word.chars().count());
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
 /// Shortens a text that exceeds the character limit.
 fn cut(name: &mut String, shown: Shown) {
     if name.len() > shown.chars {
-        *name = text::shortened(name, shown.chars);
+        *name = clean::shortened(name, shown.chars);
     }
 }
 

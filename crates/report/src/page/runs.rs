@@ -1,27 +1,26 @@
 //! The page for several runs.
 
-use super::content::{Conditions, Doubt, PageExtras, PageFigure, PageRow, PageTable, Record, RowDetail, WebPage};
+use super::content::{Conditions, PageExtras, PageFigure, PageRow, PageTable, PageWarning, Record, RowDetail, WebPage};
 use super::records::{Shown, embedded, shortened};
 use super::{PAGE_BYTES, detail, words};
 use crate::document::{COMMAND, Fact, Section};
 use crate::error::ReportError;
+use crate::grid::{Column, Grid};
+use crate::number::{DASH, counted, grouped, percent, with_digits};
 use crate::run::NamedRun;
 use crate::series::{self, RunSeries};
 use crate::summary::{counters_only, data_difference, per_operation, ranked, work};
-use crate::text::columns::OperationColumn;
-use crate::text::grid::{Column, Grid};
-use crate::text::number::{DASH, counted, grouped, percent, with_digits};
 use crate::text::rows::TableRows;
-use crate::text::{absolute, distribution, facts, kernel, legend, projection, sampled, table};
+use crate::text::{absolute, columns, distribution, facts, kernel, legend, projection, sampled, table};
 use crate::view::{ViewOptions, is_told_apart, view};
-use overhead_model::record::{BillingPeriod, By, Environment, Syscall, ViewRow};
-use overhead_model::{Account, Class, Measured, Run};
+use overhead_model::record::{By, Environment, Syscall, ViewRow};
+use overhead_model::{Class, Measured, Run};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Builds the page of these runs from finished figures, with lists short enough for a reasonable page size.
+/// Builds the page of these runs from finished charts, with lists short enough for a reasonable page size.
 /// Fails with [`ReportError::Json`] if a number is not finite, or [`ReportError::Page`].
-pub(crate) fn of_runs(
+pub(crate) fn render_runs(
     runs: &[NamedRun],
     figures: &[PageFigure],
     theme: Option<&'static str>,
@@ -42,8 +41,8 @@ pub(crate) fn of_runs(
         let page = WebPage {
             title: title.to_owned(),
             sentences: words::sentences(&runs),
-            doubts: doubts(&runs),
-            figures: figures.to_vec(),
+            warnings: warnings(&runs),
+            charts: figures.to_vec(),
             tables,
             found: extras.findings_table(),
             conditions: runs.iter().map(conditions).collect(),
@@ -65,24 +64,24 @@ fn made_by(run: &Run) -> String {
 }
 
 /// Returns the caveats; lists those common to all runs once.
-fn doubts(runs: &[NamedRun]) -> Vec<Doubt> {
+fn warnings(runs: &[NamedRun]) -> Vec<PageWarning> {
     let texts = |named: &NamedRun| {
         let name = named.name.clone();
-        table::doubts(&named.run).map(move |text| (name.clone(), text)).collect::<Vec<_>>()
+        table::warnings(&named.run).map(move |text| (name.clone(), text)).collect::<Vec<_>>()
     };
     let named = |names: Vec<String>| match names.len() {
         _ if runs.len() == 1 => String::new(),
         all if all == runs.len() => "all runs".to_owned(),
         _ => names.join(", "),
     };
-    let of_runs = Doubt::listed(runs.iter().flat_map(texts), named);
-    let between = data_difference(runs).map(|text| Doubt { of: String::new(), text });
-    between.into_iter().chain(of_runs).collect()
+    let common = PageWarning::listed(runs.iter().flat_map(texts), named);
+    let between = data_difference(runs).map(|text| PageWarning { of: String::new(), text });
+    between.into_iter().chain(common).collect()
 }
 
-/// Returns operations over time, folded because the table is long and the figure shows most of it.
+/// Returns operations over time, folded because the table is long and the chart shows most of it.
 fn over_time(all: &[RunSeries]) -> Option<PageTable> {
-    let table = PageTable::of_grid("over-time", "Operations over time", series::grid(all)?);
+    let table = PageTable::from_grid("over-time", "Operations over time", series::grid(all)?);
     Some(PageTable { folded: true, ..table })
 }
 
@@ -101,16 +100,22 @@ fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
 }
 
 /// A table of all runs, with a column for their names if there are several. `None` without rows.
-fn of_all(runs: &[NamedRun], id: &str, title: &str, columns: Vec<Column>, rows: Vec<PageRow>) -> Option<PageTable> {
+fn merged_table(
+    runs: &[NamedRun],
+    id: &str,
+    title: &str,
+    columns: Vec<Column>,
+    rows: Vec<PageRow>,
+) -> Option<PageTable> {
     let run = (runs.len() > 1).then(|| Column::left("run"));
     let (rows, details): (Vec<_>, Vec<_>) = rows.into_iter().map(|row| (row.cells, row.detail)).unzip();
     let grid = Grid { columns: run.into_iter().chain(columns).collect(), rows, keys: 1 }.if_any()?;
-    let mut table = PageTable::of_grid(id, title, grid);
+    let mut table = PageTable::from_grid(id, title, grid);
     table.rows.iter_mut().zip(details).for_each(|(row, detail)| row.detail = detail);
     Some(table)
 }
 
-fn of_run(runs: &[NamedRun], named: &NamedRun, cells: impl IntoIterator<Item = String>) -> PageRow {
+fn run_row(runs: &[NamedRun], named: &NamedRun, cells: impl IntoIterator<Item = String>) -> PageRow {
     PageRow { cells: run_cell(runs, named).into_iter().chain(cells).collect(), detail: None }
 }
 
@@ -120,8 +125,10 @@ fn run_cell(runs: &[NamedRun], named: &NamedRun) -> Option<String> {
 
 /// Returns the operations of the workload or the others, or `None` if there are none.
 fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable> {
-    let tables: Vec<TableRows<'_>> = all.iter().map(|named| TableRows::of(&named.run)).collect();
-    let columns = columns(&tables, workload);
+    let tables: Vec<TableRows<'_>> = all.iter().map(|named| TableRows::new(&named.run)).collect();
+    let is_of_table = |row: &&ViewRow| (row.class == Some(Class::Workload)) == workload;
+    let rows: Vec<&ViewRow> = tables.iter().flat_map(|table| table.rows.iter()).filter(is_of_table).collect();
+    let columns = columns::on_page(&tables, &rows);
     let first = tables.first()?;
     let headers = columns.iter().map(|column| column.header(first)).collect();
     let (mut rows, mut left_out) = (Vec::new(), 0);
@@ -138,10 +145,10 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
             let cells = columns.iter().map(|column| column.cell(shown, table));
             let id = format!("operation-{at}-{number}");
             let detail = (unfolding < most.details).then(|| {
-                let detail = detail::of(row, id, table);
+                let detail = detail::row_detail(row, id, table);
                 RowDetail { cell: usize::from(all.len() > 1), ..detail }
             });
-            rows.push(PageRow { detail, ..of_run(all, named, cells) });
+            rows.push(PageRow { detail, ..run_row(all, named, cells) });
             unfolding += 1;
         }
     }
@@ -152,7 +159,7 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
     let notes = left_out.into_iter().chain(legend::legend(first, &columns)).collect();
     let (id, title) =
         if workload { ("operations", "Operations") } else { ("beside", "Setup, background and other traffic") };
-    Some(PageTable { notes, folded: !workload, ..of_all(all, id, title, headers, rows)? })
+    Some(PageTable { notes, folded: !workload, ..merged_table(all, id, title, headers, rows)? })
 }
 
 /// Returns the statements of whole records by share of the wire, or `None` if no operation has several. Numbers are those that
@@ -169,43 +176,18 @@ fn statements(all: &[NamedRun], most: Shown) -> Option<PageTable> {
         Run { view: Some(rows), ..named.run.clone() }
     };
     let runs: Vec<Run> = all.iter().map(by_statement).collect();
-    let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::of).collect();
-    let columns = columns(&tables, true);
+    let tables: Vec<TableRows<'_>> = runs.iter().map(TableRows::new).collect();
+    let rows: Vec<&ViewRow> = tables.iter().flat_map(|table| table.rows.iter()).collect();
+    let columns = columns::on_page(&tables, &rows);
     let first = tables.first()?;
     let headers = columns.iter().map(|column| column.header(first)).collect();
     let row = |(named, table)| {
         let cells = |shown| columns.iter().map(|column| column.cell(shown, table)).collect::<Vec<_>>();
-        table.rows.iter().map(|shown| of_run(all, named, cells(shown))).collect::<Vec<_>>()
+        table.rows.iter().map(|shown| run_row(all, named, cells(shown))).collect::<Vec<_>>()
     };
     let rows = all.iter().zip(&tables).flat_map(row).collect();
     let notes = legend::legend(first, &columns);
-    Some(PageTable { notes, ..of_all(all, "statements", "Statements", headers, rows)? })
-}
-
-/// Returns the columns of the table: bytes before everything else, for screens that show few. Omits rarely needed ones without
-/// figures.
-fn columns(tables: &[TableRows<'_>], workload: bool) -> Vec<OperationColumn> {
-    let is_of_table = |row: &&ViewRow| (row.class == Some(Class::Workload)) == workload;
-    let rows = || tables.iter().flat_map(|table| table.rows.iter()).filter(is_of_table);
-    let is_used = |account: &Account| rows().any(|row| row.amounts()[*account] > 0);
-    let accounts = Account::ALL.into_iter().filter(is_used).map(Account::name);
-    let keys = [("operation", true), ("number", tables.iter().any(TableRows::is_compact)), ("class", !workload)];
-    let optional = [
-        ("count", true),
-        ("via", rows().any(|row| !row.via.is_empty())),
-        ("errors", rows().any(|row| row.errors > 0)),
-        ("unanswered", rows().any(|row| row.unanswered > 0)),
-    ];
-    let said = |(name, is_said)| if is_said { Some(name) } else { None };
-    let costs = match tables.iter().find_map(TableRows::period) {
-        Some(BillingPeriod::Month) => &["cost-million", "cost-month"][..],
-        Some(BillingPeriod::Day) => &["cost-million", "cost-day"],
-        None => &[],
-    };
-    let names = keys.into_iter().filter_map(said).chain(["of-wire", "total", "request", "response"]).chain(accounts);
-    let names = names.chain(["share"]).chain(optional.into_iter().filter_map(said));
-    let names = names.chain(["p50", "p90", "p99", "p999", "max"]).chain(costs.iter().copied());
-    OperationColumn::listed(&names.collect::<Vec<_>>())
+    Some(PageTable { notes, ..merged_table(all, "statements", "Statements", headers, rows)? })
 }
 
 /// Merges the tables of several runs and adds a run column.
@@ -213,10 +195,10 @@ fn together(id: &str, title: &str, runs: &[NamedRun], grid: impl Fn(&Run) -> Opt
     let (mut columns, mut rows) = (Vec::new(), Vec::new());
     for named in runs {
         let Some(grid) = grid(&named.run) else { continue };
-        rows.extend(grid.rows.into_iter().map(|cells| of_run(runs, named, cells)));
+        rows.extend(grid.rows.into_iter().map(|cells| run_row(runs, named, cells)));
         columns = if columns.is_empty() { grid.columns } else { columns };
     }
-    of_all(runs, id, title, columns, rows)
+    merged_table(runs, id, title, columns, rows)
 }
 
 fn work_table(runs: &[NamedRun]) -> Option<PageTable> {
@@ -249,7 +231,7 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
             let frequent = calls.iter().filter(|(_, call)| !is_rare(call)).count();
             // A sum of one call would only hide its name.
             let (shown, rare) = calls.split_at(if calls.len() - frequent > 1 { frequent } else { calls.len() });
-            let row = |cells: Vec<String>| of_run(runs, named, [of.label.clone()].into_iter().chain(cells));
+            let row = |cells: Vec<String>| run_row(runs, named, [of.label.clone()].into_iter().chain(cells));
             let cells = |name: String, call: &Syscall| [vec![name], call_cells(call, of.operations, all)].concat();
             rows.extend(shown.iter().map(|(name, call)| row(cells((*name).clone(), call))));
             if !rare.is_empty() {
@@ -267,9 +249,8 @@ fn calls(runs: &[NamedRun]) -> Option<PageTable> {
     }
     let columns = ["role", "call"].map(Column::left).into_iter().chain(CALL_FIGURES.map(Column::right)).collect();
     let folded = rows.len() > LONG;
-    let notes =
-        vec!["Counted exactly, by name; the time in a call is estimated from those that were sampled.".to_owned()];
-    Some(PageTable { notes, folded, ..of_all(runs, "calls", "System calls", columns, rows)? })
+    let notes = vec!["Counted exactly, by name; the time per call is estimated from sampled calls.".to_owned()];
+    Some(PageTable { notes, folded, ..merged_table(runs, "calls", "System calls", columns, rows)? })
 }
 
 fn call_cells(call: &Syscall, operations: u64, all: u64) -> Vec<String> {
@@ -291,7 +272,7 @@ fn sum(calls: &[(&String, &Syscall)]) -> Syscall {
     Syscall {
         count: calls().map(|call| call.count).sum(),
         errors: calls().map(|call| call.errors).sum(),
-        ns: ns.map_or_else(|| Measured::unavailable("the time of some of them is not known"), Measured::Value),
+        ns: ns.map_or_else(|| Measured::unavailable("some of these calls have no time"), Measured::Value),
     }
 }
 
@@ -307,7 +288,7 @@ fn each_run<S: IntoIterator<Item = Section>>(id: &str, runs: &[NamedRun], sectio
         sections(&named.run).into_iter().map(move |of| Section { title: format!("{name}{}", of.title), ..of })
     };
     let sections = runs.iter().flat_map(titled).enumerate();
-    sections.map(|(at, section)| PageTable::of_section(&format!("{id}-{at}"), section)).collect()
+    sections.map(|(at, section)| PageTable::from_section(&format!("{id}-{at}"), section)).collect()
 }
 
 fn conditions(named: &NamedRun) -> Conditions {

@@ -3,11 +3,12 @@
 use super::*;
 use crate::figure::{HOW_TO_READ, draw_inline};
 use crate::fixture;
+use crate::grid::Style;
+use crate::number::decimal;
 use crate::run::NamedRun;
 use crate::summary::{both_sides, per_operation, workload};
-use crate::text::number::decimal;
 use crate::text::rows::TableRows;
-use crate::text::{self, Columns, Style};
+use crate::text::{self, Columns};
 use crate::{ReportOptions, report_markdown};
 use overhead_model::record::{RowTotals, SideRow, SideSums, StatementRow, Syscall};
 use overhead_model::{Account, Amounts, Class, Measured, Run};
@@ -24,7 +25,7 @@ fn page_of(runs: &[NamedRun]) -> String {
         narrow,
         width: 800,
     };
-    of_runs(runs, &[figure], None, "Overhead per operation", &PageExtras::default()).unwrap()
+    render_runs(runs, &[figure], None, "Overhead per operation", &PageExtras::default()).unwrap()
 }
 
 /// Returns a page without its style sheet and its script, which are not XML.
@@ -131,7 +132,7 @@ fn sentences_compare_like_with_like_or_say_nothing() {
     let [get, set] = ["GET", "SET"].map(only);
     assert_eq!(sentences(&[get.clone(), set.clone()]).len(), 1, "a GET is not a SET");
     let mut large = NamedRun { name: "large".to_owned(), ..get.clone() };
-    large.run.operations.iter_mut().for_each(|row| row.response.accounts += Amounts::of(Account::Data, 4_000_000));
+    large.run.operations.iter_mut().for_each(|row| row.response.accounts += Amounts::new(Account::Data, 4_000_000));
     let said = sentences(&[get.clone(), large]).join(" ");
     assert!(said.contains("GET takes the fewest bytes on the wire in GET"), "{said}");
     let mixed = sentences(&[get, live.clone()]).join(" ");
@@ -173,7 +174,7 @@ fn table_json_csv_markdown_and_page_have_the_same_figures() {
                 }
                 let total = both_sides(row).total();
                 let figure = cell(&headers, cells, "total B/op");
-                let bound = if crate::bounds::LowerBounds::of(&record).wire { "≥" } else { "" };
+                let bound = if crate::bounds::LowerBounds::new(&record).wire { "≥" } else { "" };
                 assert_eq!(figure, format!("{bound}{}", decimal(per_operation(total, row.samples()).unwrap())));
                 let has = |text: &str| text.lines().any(|line| line.contains(&row.name) && line.contains(figure));
                 assert!(has(&table) && has(&markdown) && has(&report), "{figure} of {}", row.name);
@@ -230,7 +231,7 @@ fn system_calls_that_are_rare_are_one_row_that_unfolds_to_all_of_them() {
 fn bars_of_an_operation_add_up_to_it() {
     for named in [fixture::redis_live(), fixture::warned()] {
         for row in workload(&named.run) {
-            for side in detail::of(row, "x".to_owned(), &TableRows::of(&named.run)).sides {
+            for side in detail::row_detail(row, "x".to_owned(), &TableRows::new(&named.run)).sides {
                 let shares: f64 = side.parts.iter().map(|part| part.share.parse::<f64>().unwrap()).sum();
                 assert!((shares - 100.0).abs() < 0.1 || side.parts.is_empty(), "{shares}");
                 let number = |text: &str| text.replace([',', '≥'], "").parse::<f64>().unwrap();
@@ -272,7 +273,7 @@ fn large() -> NamedRun {
     let mut named = fixture::redis_live();
     let row = named.run.operations.iter().find(|row| row.class == Class::Workload).unwrap().clone();
     let statement = |number: u64| {
-        let side = SideSums { accounts: Amounts::of(Account::Data, 100_000 - number), ..SideSums::default() };
+        let side = SideSums { accounts: Amounts::new(Account::Data, 100_000 - number), ..SideSums::default() };
         StatementRow {
             text: format!("SELECT {} FROM t{number} WHERE id = ?", "a_column_with_a_long_name, ".repeat(5)),
             totals: RowTotals { count: 1, request: side.clone(), response: side, ..RowTotals::default() },
@@ -319,7 +320,7 @@ fn ten_runs_of_many_long_names_make_less_than_a_megabyte() {
             let mut row = row.clone();
             row.class = class;
             row.name = format!("{number} {}", "é<&\" ".repeat(1_000));
-            row.request.accounts += Amounts::of(Account::Data, number);
+            row.request.accounts += Amounts::new(Account::Data, number);
             row
         }
     };
@@ -336,7 +337,7 @@ fn ten_runs_of_many_long_names_make_less_than_a_megabyte() {
         .collect();
     let page = page_of(&runs);
     assert!(page.len() < PAGE_BYTES, "{}", page.len());
-    assert!(records_of(&page).is_empty() && page.contains("The records of these runs have no room on a page"));
+    assert!(records_of(&page).is_empty() && page.contains("The records of these runs are too large for a page"));
     let (headers, rows) = table_of(&page, "operations");
     let shown = |run: &str| rows.iter().filter(|row| cell(&headers, row, "run") == run).count();
     let shown: Vec<usize> = runs.iter().map(|named| shown(&named.name)).collect();
@@ -350,7 +351,7 @@ fn ten_runs_of_many_long_names_make_less_than_a_megabyte() {
 fn doubts_are_said_on_top_and_what_runs_share_once() {
     let page = page_of(&[fixture::warned()]);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
-    assert!(at("byte figures are lower bounds") < at("class=\"lead\""));
+    assert!(at("byte counts are lower bounds") < at("class=\"lead\""));
     assert!(!page_of(&[fixture::redis_live()]).contains("Before you believe it"));
     let mut runs = fixture::databases(true);
     for named in &mut runs {
@@ -375,7 +376,7 @@ fn findings_beyond_the_first_unfold() {
     let page = |count| {
         let extras = PageExtras { findings: (0..count).map(finding).collect(), ..PageExtras::default() };
         let runs = [NamedRun::new("redis", fixture::redis())];
-        of_runs(&runs, &[], None, "Overhead per operation", &extras).unwrap()
+        render_runs(&runs, &[], None, "Overhead per operation", &extras).unwrap()
     };
     assert!(!page(FINDINGS_SHOWN).contains("which save less"));
     let many = page(FINDINGS_SHOWN + 2);

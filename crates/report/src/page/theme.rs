@@ -1,4 +1,4 @@
-//! The figure palette as style sheet variables and classes, for light and dark screens.
+//! The chart palette as style sheet variables and classes, for light and dark screens.
 
 use crate::figure::{THEMED, account_colors, dark_colors};
 use std::fmt::Write;

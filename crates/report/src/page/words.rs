@@ -1,14 +1,14 @@
 //! Summarises the measurement and its result in three sentences.
 
 use crate::bounds::LowerBounds;
-use crate::compare::kind;
+use crate::clean::{capitalised, shortened};
+use crate::number::{bytes_label, counted, duration, grouped, percent, with_digits};
 use crate::run::NamedRun;
 use crate::summary::{
-    CpuUnit, RoleName, RunMix, both_sides, counters_only, is_one_mix, listed, noteworthy, of_whole_run, operation_mix,
-    per_operation, syscalls_per_operation, systems, window_ns, workload, workload_count,
+    CpuUnit, RoleName, RunMix, both_sides, counters_only, is_one_mix, listed, noteworthy, operation_mix, per_operation,
+    syscalls_per_operation, systems, whole_run_counters, window_ns, workload, workload_count,
 };
-use crate::text::number::{bytes_label, counted, duration, grouped, percent, with_digits};
-use crate::text::{capitalised, shortened};
+use crate::sums::kind;
 use overhead_model::record::{OperationRow, SourceKind};
 use overhead_model::{Account, Run};
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ fn bytes(bytes: u64, count: u64, bounds: LowerBounds) -> Option<String> {
 }
 
 fn largest(run: &Run) -> Option<String> {
-    let bounds = LowerBounds::of(run);
+    let bounds = LowerBounds::new(run);
     let rows = workload(run);
     let first = rows.first()?;
     let amounts = both_sides(first);
@@ -84,13 +84,14 @@ fn largest(run: &Run) -> Option<String> {
 
 fn work(run: &Run) -> Option<String> {
     let is_mixed = operation_mix(run).len() > 1;
-    // A mean over several operations is of none of them.
+    // A mean over several operations describes none.
     let count = if is_mixed { 1 } else { workload_count(run) };
     let digits = if is_mixed { 0 } else { 2 };
     let of_role = |role: RoleName| {
-        let counters = of_whole_run(run, role).ok()?;
+        let counters = whole_run_counters(run, role).ok()?;
         let calls = with_digits(syscalls_per_operation(counters, count)?, digits);
-        let cpu = CpuUnit::OnCpuNs.of(counters).ok().and_then(|[user, kernel]| per_operation(user + kernel, count));
+        let cpu =
+            CpuUnit::OnCpuNs.amounts(counters).ok().and_then(|[user, kernel]| per_operation(user + kernel, count));
         let cpu = cpu.map(|ns| format!(" and {} of CPU time", duration(ns.round() as u64))).unwrap_or_default();
         Some(format!("the {} {calls} system calls{cpu}", role.name()))
     };
@@ -135,7 +136,7 @@ fn subjects(runs: &[NamedRun]) -> String {
     )
 }
 
-/// Returns the runs with the smallest and largest figure.
+/// Returns the runs with the smallest and largest value.
 fn ends<'run>(
     runs: &'run [NamedRun],
     mixes: &[RunMix],
@@ -166,7 +167,8 @@ fn range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
         let (amounts, samples) = mix.get(key)?;
         per_operation(amounts.total(), *samples)
     })?;
-    let told = |(named, bytes): (&NamedRun, f64)| LowerBounds::of(&named.run).wire(format!("{} B", bytes_label(bytes)));
+    let told =
+        |(named, bytes): (&NamedRun, f64)| LowerBounds::new(&named.run).wire(format!("{} B", bytes_label(bytes)));
     let is_of_key = |row: &&OperationRow| kind(&row.name) == key;
     let rows = runs.iter().flat_map(|named| noteworthy(&workload(&named.run), usize::MAX)).filter(is_of_key);
     let names: BTreeSet<String> = rows.map(|row| row.name.clone()).collect();
@@ -185,8 +187,8 @@ fn range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
 /// Compares CPU times of runs with the same operations.
 fn work_range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
     let on_cpu = |run: &Run, _: &RunMix| {
-        let role = of_whole_run(run, RoleName::Server).ok()?;
-        let [user, kernel] = CpuUnit::OnCpuNs.of(role).ok()?;
+        let role = whole_run_counters(run, RoleName::Server).ok()?;
+        let [user, kernel] = CpuUnit::OnCpuNs.amounts(role).ok()?;
         per_operation(user + kernel, workload_count(run))
     };
     let told = |ns: f64| duration(ns.round() as u64);

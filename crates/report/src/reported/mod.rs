@@ -9,10 +9,13 @@ mod sysbench;
 /// One test of a load generator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
+    /// Name of the program, as in its documentation.
     pub program: &'static str,
+    /// Name of the test in the program's output.
     pub name: String,
     /// Rate per second; absent if not reported.
     pub per_second: Option<f64>,
+    /// Latencies that the program printed.
     pub latency_ns: ReportedLatency,
 }
 
@@ -30,30 +33,34 @@ pub struct ReportedLatency {
 }
 
 impl ReportedLatency {
-    /// Returns the figures in the order of [`overhead_model::sweep::SweepLatency::NAMES`].
+    /// Returns the latencies in the order of [`overhead_model::sweep::SweepLatency::NAMES`].
     pub fn figures(&self) -> [Option<f64>; 8] {
         let Self { mean, p50, p90, p95, p99, p999, p9999, max } = *self;
         [mean, p50, p90, p95, p99, p999, p9999, max]
     }
 
     /// Returns the field for a percentile such as `99.9`, or `None` if it is not kept.
-    fn percentile(&mut self, percent: f64) -> Option<&mut Option<f64>> {
-        let places = [
+    /// Returns the percentiles with their percentages.
+    fn percentiles(&mut self) -> [(f64, &mut Option<f64>); 6] {
+        [
             (50.0, &mut self.p50),
             (90.0, &mut self.p90),
             (95.0, &mut self.p95),
             (99.0, &mut self.p99),
             (99.9, &mut self.p999),
             (99.99, &mut self.p9999),
-        ];
-        places.into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, place)| place)
+        ]
+    }
+
+    fn percentile(&mut self, percent: f64) -> Option<&mut Option<f64>> {
+        self.percentiles().into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, place)| place)
     }
 }
 
-type Reader = fn(&str) -> Vec<Reported>;
+type OutputReader = fn(&str) -> Vec<Reported>;
 
 /// Supported programs. Valkey's and `KeyDB`'s formats are Redis's under other names.
-const READERS: [(&str, Reader); 6] = [
+const READERS: [(&str, OutputReader); 6] = [
     ("redis-benchmark", redis_benchmark::read),
     ("valkey-benchmark", redis_benchmark::read),
     ("keydb-benchmark", redis_benchmark::read),

@@ -60,20 +60,11 @@ fn full(test: &mut Reported, line: &str, next: &str) {
         [percent, "<=", bound, "milliseconds", ..] => {
             let Some(percent) = percent.strip_suffix('%').and_then(number) else { return };
             let Some(bound) = milliseconds(bound) else { return };
-            let latency = &mut test.latency_ns;
-            let places = [
-                (50.0, &mut latency.p50),
-                (90.0, &mut latency.p90),
-                (95.0, &mut latency.p95),
-                (99.0, &mut latency.p99),
-                (99.9, &mut latency.p999),
-                (99.99, &mut latency.p9999),
-                (100.0, &mut latency.max),
-            ];
-            for (part, place) in places {
-                if percent >= part && place.is_none() {
-                    *place = Some(bound);
-                }
+            if percent >= 100.0 {
+                test.latency_ns.max.get_or_insert(bound);
+            }
+            for (_, place) in test.latency_ns.percentiles().into_iter().filter(|(part, _)| percent >= *part) {
+                place.get_or_insert(bound);
             }
         }
         _ => {}
@@ -82,7 +73,7 @@ fn full(test: &mut Reported, line: &str, next: &str) {
 
 /// Parses `"GET","83333.33","0.320","0.096","0.303","0.455","0.599","1.103"`; latencies are absent before Redis 6.2.
 fn csv(line: &str) -> Option<Reported> {
-    // Names can contain commas, so count figures from the end.
+    // Names can contain commas, so count cells from the end.
     let cells: Vec<&str> = line.trim_matches('"').split("\",\"").collect();
     let (name, figures) = cells.split_first()?;
     let mut test = test(name);

@@ -3,11 +3,11 @@
 use super::NamedSweep;
 use super::render::command;
 use super::sections::shown;
-use crate::compare::kind;
+use crate::clean::capitalised;
 use crate::figure::{Line, LineFigure, left_out};
 use crate::latencies::{MEASURED, shares};
 use crate::summary::{RunMix, distinct, is_one_mix};
-use crate::text::capitalised;
+use crate::sums::kind;
 use crate::text::distribution::TITLE;
 use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepWork};
@@ -62,13 +62,13 @@ fn places(sweeps: &[NamedSweep]) -> Vec<String> {
 }
 
 /// Lines under construction: their names and the point that supplies each value.
-struct SweepLines<'a> {
+struct SweepCurves<'a> {
     sweeps: &'a [NamedSweep],
     places: Vec<String>,
     lines: Vec<Line>,
 }
 
-impl<'a> SweepLines<'a> {
+impl<'a> SweepCurves<'a> {
     fn new(sweeps: &'a [NamedSweep]) -> Self {
         Self { sweeps, places: places(sweeps), lines: Vec::new() }
     }
@@ -187,12 +187,12 @@ fn noun(sweeps: &[NamedSweep]) -> String {
 }
 
 /// Returns the name of an operation's line, which needs none if its sweep has no other, and has its own name in the legend.
-fn kind_name<'k>(lines: &SweepLines<'_>, kinds: &[&'k SweepOperation], kind: &'k SweepOperation) -> &'k str {
+fn kind_name<'k>(lines: &SweepCurves<'_>, kinds: &[&'k SweepOperation], kind: &'k SweepOperation) -> &'k str {
     if lines.is_one() || kinds.len() > 1 { &kind.name } else { "" }
 }
 
 fn bytes(sweeps: &[NamedSweep]) -> LineFigure {
-    let mut lines = SweepLines::new(sweeps);
+    let mut lines = SweepCurves::new(sweeps);
     for named in sweeps {
         let kinds = operations(&named.sweep);
         for kind in &kinds {
@@ -214,7 +214,7 @@ fn bytes(sweeps: &[NamedSweep]) -> LineFigure {
 }
 
 fn frames(sweeps: &[NamedSweep]) -> LineFigure {
-    let mut lines = SweepLines::new(sweeps);
+    let mut lines = SweepCurves::new(sweeps);
     let name = if lines.is_one() { "all workload operations" } else { "" };
     lines.add(name, |point| point.total.frames.value().copied());
     let said =
@@ -223,7 +223,7 @@ fn frames(sweeps: &[NamedSweep]) -> LineFigure {
 }
 
 /// Adds a line for each role of one sweep, or for the server of several.
-fn by_role(lines: &mut SweepLines<'_>, figure: impl Fn(&SweepWork) -> &Measured<Spread>, factor: f64) {
+fn by_role(lines: &mut SweepCurves<'_>, figure: impl Fn(&SweepWork) -> &Measured<Spread>, factor: f64) {
     let work = |work: &SweepWork| figure(work).value().map(|spread| spread.times(factor));
     if !lines.is_one() {
         return lines.add("", |point| work(&point.total.server));
@@ -232,13 +232,13 @@ fn by_role(lines: &mut SweepLines<'_>, figure: impl Fn(&SweepWork) -> &Measured<
     lines.add("client", |point| work(&point.total.client));
 }
 
-/// Returns whose work is drawn, to begin a title with.
+/// Returns whose work is drawn, for the start of a title.
 fn role(sweeps: &[NamedSweep]) -> &'static str {
     if sweeps.len() > 1 { "Server's " } else { "" }
 }
 
 fn calls(sweeps: &[NamedSweep]) -> LineFigure {
-    let mut lines = SweepLines::new(sweeps);
+    let mut lines = SweepCurves::new(sweeps);
     by_role(&mut lines, |work| &work.syscalls, 1.0);
     let said = "All system calls of a role's processes over all workload operations.";
     let title = capitalised(&format!("{}system calls per operation", role(sweeps)));
@@ -250,7 +250,7 @@ fn cpu(sweeps: &[NamedSweep]) -> LineFigure {
     let points = sweeps.iter().flat_map(|of| &of.sweep.points);
     let sources: Vec<CycleSource> =
         points.flat_map(|point| [&point.total.server, &point.total.client]).filter_map(|of| of.cycles_source).collect();
-    let mut lines = SweepLines::new(sweeps);
+    let mut lines = SweepCurves::new(sweeps);
     let said = "In user mode and in the kernel, of all of a role's processes, over all workload operations.";
     if !sources.is_empty() && sources.iter().all(|source| *source == CycleSource::Hardware) {
         by_role(&mut lines, |work| &work.cycles, 1e-3);
@@ -264,7 +264,7 @@ fn cpu(sweeps: &[NamedSweep]) -> LineFigure {
 
 /// Draws the rate on the wire, and for one sweep also what its command reported.
 fn rate(sweeps: &[NamedSweep]) -> LineFigure {
-    let mut lines = SweepLines::new(sweeps);
+    let mut lines = SweepCurves::new(sweeps);
     let name = if lines.is_one() { "on the wire" } else { "" };
     lines.add(name, |point| point.total.per_second.value().copied());
     for (program, name) in sweeps.iter().filter(|_| sweeps.len() == 1).flat_map(|of| tests(&of.sweep)) {
@@ -291,7 +291,7 @@ const PERCENTILES: [(&str, SweepPercentile); 3] =
 
 /// Draws three percentiles of one sweep, or the median of each of several.
 fn latency(sweeps: &[NamedSweep]) -> LineFigure {
-    let mut lines = SweepLines::new(sweeps);
+    let mut lines = SweepCurves::new(sweeps);
     for named in sweeps {
         let kinds = operations(&named.sweep);
         let percentiles = if sweeps.len() == 1 { &PERCENTILES[..] } else { &PERCENTILES[..1] };

@@ -28,7 +28,7 @@ pub struct NamedSweep {
 
 impl NamedSweep {
     /// Makes a sweep of one combination out of a run, to draw it as a level line beside the lines of sweeps.
-    pub fn of_run(named: NamedRun) -> Self {
+    pub fn from_run(named: NamedRun) -> Self {
         let NamedRun { name, run } = named;
         let machine = run.environment.clone();
         let command =
@@ -69,7 +69,7 @@ pub const SWEEP_RECORD: &str = "sweep.json";
 /// [`ReportError::Missing`], [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
 pub fn load_sweep(path: &Path) -> Result<Sweep, ReportError> {
     let (path, text) = read_record(path, SWEEP_RECORD)?;
-    Ok(parse_record(&text, &path, SWEEP_VERSION..=SWEEP_VERSION)?.0)
+    parse_record(&text, &path, SWEEP_VERSION)
 }
 
 /// Returns the name of a sweep's folder.

@@ -6,13 +6,12 @@ use super::render::{command, document, remarks, title};
 use super::sections::{CELLS, sections};
 use crate::document::{COMMAND, Document, Fact, Section};
 use crate::error::ReportError;
-use crate::figure::Plot;
-use crate::page::{Conditions, Doubt, PAGE_FILE, PageFigure, PageTable, WebPage, embedded, machine_facts};
-use crate::report::ReportOptions;
+use crate::figure::{Plot, ReportOptions};
+use crate::number::{bytes_label, duration, grouped, with_digits};
+use crate::page::{Conditions, PAGE_FILE, PageFigure, PageTable, PageWarning, WebPage, embedded, machine_facts};
 use crate::report_folder::{self, TABLES_FILE};
 use crate::summary::listed;
 use crate::text::facts;
-use crate::text::number::{bytes_label, duration, grouped, with_digits};
 use overhead_files::OutputFolder;
 use overhead_model::sweep::{SweepPoint, SweepTotal};
 use overhead_model::{Measured, Spread, Sweep};
@@ -63,7 +62,7 @@ pub fn write_sweeps(
     let figures = figures(sweeps);
     let tables = tables(sweeps, figures.iter().map(|(name, figure)| (*name, &*figure.y_title)));
     let plots = figures.into_iter().map(|(name, figure)| (name, Plot::Lines(figure)));
-    let (inline, images) = report_folder::drawn(&system(sweeps), plots, options.look())?;
+    let (inline, images) = report_folder::drawn(&system(sweeps), plots, options.style())?;
     report_folder::write_page(folder, &SWEEP_FILES, tables, &web_page(sweeps, inline, options)?, images)
 }
 
@@ -103,7 +102,7 @@ fn titles(sweeps: &[NamedSweep]) -> String {
 
 fn web_page(sweeps: &[NamedSweep], figures: Vec<PageFigure>, options: &ReportOptions) -> Result<WebPage, ReportError> {
     let table = |(at, section): (usize, Section)| {
-        let mut table = PageTable::of_section(&format!("table-{at}"), section);
+        let mut table = PageTable::from_section(&format!("table-{at}"), section);
         table.notes.push(CELLS.to_owned());
         table
     };
@@ -117,9 +116,9 @@ fn web_page(sweeps: &[NamedSweep], figures: Vec<PageFigure>, options: &ReportOpt
             commands: vec![Fact::new(COMMAND, facts::shell(&sweep.command))],
         }
     };
-    let doubts = |NamedSweep { name, sweep }: &NamedSweep| {
+    let warnings = |NamedSweep { name, sweep }: &NamedSweep| {
         let of = if is_one { String::new() } else { name.clone() };
-        remarks(sweep).into_iter().map(|text| Doubt { of: of.clone(), text }).collect::<Vec<_>>()
+        remarks(sweep).into_iter().map(|text| PageWarning { of: of.clone(), text }).collect::<Vec<_>>()
     };
     let record = |of: &NamedSweep| embedded(if is_one { "sweep" } else { &of.name }, "sweep", &of.sweep);
     let title = || match (system(sweeps), parameter(sweeps)) {
@@ -129,8 +128,8 @@ fn web_page(sweeps: &[NamedSweep], figures: Vec<PageFigure>, options: &ReportOpt
     Ok(WebPage {
         title: options.title.clone().unwrap_or_else(title),
         sentences: sentences(sweeps),
-        doubts: sweeps.iter().flat_map(doubts).collect(),
-        figures,
+        warnings: sweeps.iter().flat_map(warnings).collect(),
+        charts: figures,
         tables: sections(&named(sweeps)).into_iter().enumerate().map(table).collect(),
         conditions: sweeps.iter().map(conditions).collect(),
         records: sweeps.iter().map(record).collect::<Result<_, _>>()?,
@@ -140,10 +139,10 @@ fn web_page(sweeps: &[NamedSweep], figures: Vec<PageFigure>, options: &ReportOpt
     })
 }
 
-/// Says what was measured, and for one sweep the ranges of figures that compare like with like.
+/// Describes the measurement, and for one sweep the ranges of values that compare like with like.
 fn sentences(sweeps: &[NamedSweep]) -> Vec<String> {
     let runs: usize = sweeps.iter().flat_map(|of| &of.sweep.points).map(|point| point.runs.len()).sum();
-    let first = format!("{}: {} in all.", titles(sweeps), crate::text::counted(runs as u64, "run"));
+    let first = format!("{}: {} in all.", titles(sweeps), crate::number::counted(runs as u64, "run"));
     let [NamedSweep { sweep, .. }] = sweeps else { return vec![first] };
     let largest = operations(sweep).into_iter().next();
     let bytes = largest.and_then(|kind| {

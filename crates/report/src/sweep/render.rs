@@ -1,8 +1,10 @@
 //! Renders a sweep as text, Markdown, JSON and CSV.
 
 use super::sections::{CELLS, sections};
+use crate::clean::clean;
 use crate::document::Document;
-use crate::text::{Style, clean, counted};
+use crate::grid::Style;
+use crate::number::counted;
 use overhead_model::sweep::{Sweep, SweepLatency, SweepPoint, SweepWork};
 use overhead_model::{Csv, Measured, Spread};
 

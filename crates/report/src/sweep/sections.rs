@@ -1,13 +1,13 @@
 //! Tables of a sweep: bytes, latencies, whole runs and the command's own reports, with a row per combination of values.
 
 use crate::bounds::AT_LEAST;
+use crate::clean::clean;
 use crate::document::Section;
+use crate::grid::{Column, Grid};
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
+use crate::number::{DASH, decimal, grouped, significant};
 use crate::summary::distinct;
-use crate::text::clean;
 use crate::text::distribution;
-use crate::text::grid::{Column, Grid};
-use crate::text::number::{DASH, decimal, grouped, significant};
 use overhead_model::record::{CycleSource, Within};
 use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepWork};
 use overhead_model::{Measured, Spread};

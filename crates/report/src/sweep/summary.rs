@@ -3,7 +3,7 @@
 use crate::bounds::losses;
 use crate::reported::Reported;
 use crate::summary::{
-    CpuUnit, RoleName, both_sides, distinct, of_whole_run, per_operation, syscalls_per_operation, workload,
+    CpuUnit, RoleName, both_sides, distinct, per_operation, syscalls_per_operation, whole_run_counters, workload,
     workload_count,
 };
 use crate::text::distribution::count_within;
@@ -61,7 +61,7 @@ fn spread<T>(of: &[T], figure: impl Fn(&T) -> Result<f64, String>) -> Measured<S
         }
     }
     let absent = || Measured::unavailable(reason.unwrap_or_else(|| "no run".to_owned()));
-    Spread::of(&values).map_or_else(absent, Measured::Value)
+    Spread::from_values(&values).map_or_else(absent, Measured::Value)
 }
 
 fn total(runs: &[&Run]) -> SweepTotal {
@@ -71,10 +71,10 @@ fn total(runs: &[&Run]) -> SweepTotal {
         wire_bytes: spread(runs, |run| {
             let rows = workload(run);
             let bytes = rows.iter().map(|row| both_sides(row).total()).sum();
-            of_operations(bytes, rows.iter().map(|row| row.samples()).sum())
+            divided(bytes, rows.iter().map(|row| row.samples()).sum())
         }),
         frames: spread(runs, |run| match run.ledger.other {
-            0 => of_operations(run.source.frames, workload_count(run)),
+            0 => divided(run.source.frames, workload_count(run)),
             _ => Err("frames of other connections were captured, too: choose with --db, --port or --filter".to_owned()),
         }),
         server: work(runs, RoleName::Server),
@@ -82,7 +82,7 @@ fn total(runs: &[&Run]) -> SweepTotal {
     }
 }
 
-fn of_operations(amount: u64, operations: u64) -> Result<f64, String> {
+fn divided(amount: u64, operations: u64) -> Result<f64, String> {
     per_operation(amount, operations).ok_or_else(|| "no workload operations".to_owned())
 }
 
@@ -97,14 +97,14 @@ fn rate(run: &Run) -> Result<f64, String> {
 
 fn work(runs: &[&Run], role: RoleName) -> SweepWork {
     let of = |run: &&Run, figure: &dyn Fn(&Role, u64) -> Result<f64, String>| {
-        let counted = of_whole_run(run, role).map_err(str::to_owned)?;
+        let counted = whole_run_counters(run, role).map_err(str::to_owned)?;
         figure(counted, workload_count(run))
     };
     let unit = cycle_unit(runs, role);
     let cpu = |unit: CpuUnit| {
         move |role: &Role, count: u64| {
-            let [user, kernel] = unit.of(role)?;
-            of_operations(user + kernel, count)
+            let [user, kernel] = unit.amounts(role)?;
+            divided(user + kernel, count)
         }
     };
     SweepWork {
@@ -115,7 +115,7 @@ fn work(runs: &[&Run], role: RoleName) -> SweepWork {
         }),
         cycles: spread(runs, |run| of(run, &cpu(unit))),
         cycles_source: runs.iter().find_map(|run| {
-            let role = of_whole_run(run, role).ok()?;
+            let role = whole_run_counters(run, role).ok()?;
             role.cycles.value().map(|cycles| cycles.source)
         }),
         on_cpu_ns: spread(runs, |run| of(run, &cpu(CpuUnit::OnCpuNs))),
@@ -124,7 +124,7 @@ fn work(runs: &[&Run], role: RoleName) -> SweepWork {
 
 /// Returns the cycle unit of the first run that has cycles; runs with other units are left out.
 fn cycle_unit(runs: &[&Run], role: RoleName) -> CpuUnit {
-    let mut sources = runs.iter().filter_map(|run| Some(of_whole_run(run, role).ok()?.cycles.value()?.source));
+    let mut sources = runs.iter().filter_map(|run| Some(whole_run_counters(run, role).ok()?.cycles.value()?.source));
     if sources.next() == Some(CycleSource::Hardware) { CpuUnit::Hardware } else { CpuUnit::Reference }
 }
 
@@ -148,7 +148,8 @@ fn is_same(one: &OperationRow, other: &OperationRow) -> bool {
 fn operation(kind: &OperationRow, runs: &[&Run]) -> Option<SweepOperation> {
     let rows: Vec<&OperationRow> =
         runs.iter().filter_map(|run| run.operations.iter().find(|row| is_same(row, kind))).collect();
-    let over = |figure: fn(&OperationRow) -> f64| Spread::of(&rows.iter().map(|row| figure(row)).collect::<Vec<_>>());
+    let over =
+        |figure: fn(&OperationRow) -> f64| Spread::from_values(&rows.iter().map(|row| figure(row)).collect::<Vec<_>>());
     Some(SweepOperation {
         protocol: kind.protocol.clone(),
         name: kind.name.clone(),
@@ -182,7 +183,7 @@ fn latency(rows: &[&OperationRow]) -> SweepLatency {
             Measured::Value(latency) => Ok(of(latency)),
         })
     };
-    SweepLatency::of([
+    SweepLatency::new([
         figure(|latency| latency.mean),
         figure(|latency| latency.p50 as f64),
         figure(|latency| latency.p90 as f64),
@@ -214,7 +215,7 @@ fn reported(runs: &[&[Reported]]) -> Vec<SweepReported> {
             program: program.to_owned(),
             name: name.to_owned(),
             per_second: spread(&tests, |test| said(test.per_second)),
-            latency_ns: SweepLatency::of(latency),
+            latency_ns: SweepLatency::new(latency),
         }
     };
     names.into_iter().map(of).collect()

@@ -1,8 +1,8 @@
 use super::*;
+use crate::figure::ReportOptions;
 use crate::fixture;
-use crate::report::ReportOptions;
+use crate::grid::Style;
 use crate::reported::{Reported, ReportedLatency};
-use crate::text::Style;
 use overhead_files::OutputFolder;
 use overhead_model::record::{Selected, Tool, Within};
 use overhead_model::sweep::SweepParameter;
@@ -236,7 +236,7 @@ fn several_sweeps_have_a_line_each_and_a_run_a_level_one() {
     (valkey.points[0].values, valkey.points[1].values) = (vec!["10".to_owned()], vec!["100".to_owned()]);
     let mut alone = NamedRun { run: run(1_000), ..fixture::redis_live() };
     alone.run.operations.retain(|row| row.name == "GET");
-    let level = NamedSweep::of_run(NamedRun { name: "alone".to_owned(), ..alone });
+    let level = NamedSweep::from_run(NamedRun { name: "alone".to_owned(), ..alone });
     let sweeps = [named("redis", &get), named("valkey", &valkey), level];
     let figures = figures::figures(&sweeps);
     let drawn: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
@@ -250,7 +250,7 @@ fn several_sweeps_have_a_line_each_and_a_run_a_level_one() {
     let files = OutputFolder::open_or_make(&folder, 0o777, None).unwrap();
     write_sweeps(&sweeps, &files, &ReportOptions::default()).unwrap();
     let page = fs::read_to_string(folder.join("index.html")).unwrap();
-    assert_eq!(page.matches(">How to read the figures</h2>").count(), 1);
+    assert_eq!(page.matches(">How to read the charts</h2>").count(), 1);
     assert!(page.contains("redis, valkey and alone: sweep of P") && page.matches("Squares are medians").count() == 1);
     let svg = fs::read_to_string(folder.join("bytes.svg")).unwrap();
     assert!(svg.contains("redis, valkey and alone: bytes per GET"));

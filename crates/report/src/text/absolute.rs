@@ -1,8 +1,8 @@
 //! Raw counters, for runs without packets and for roles whose counters do not belong to the operations.
 
-use super::grid::Grid;
-use super::number::{DASH, decimal, grouped};
 use crate::document::Section;
+use crate::grid::Grid;
+use crate::number::{DASH, decimal, grouped};
 use crate::summary::{CpuUnit, RoleName, counters_only, present, window_ns};
 use overhead_model::Run;
 use overhead_model::record::{Role, Syscall};
@@ -34,7 +34,7 @@ fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
         let calls: u64 = role.syscalls.values().map(|call| call.count).sum();
         let mut cells = vec![(*name).to_owned(), grouped(calls)];
         cells.extend(counters_only(run).then(|| rate(calls, run)));
-        cells.extend(match CpuUnit::OnCpuNs.of(role) {
+        cells.extend(match CpuUnit::OnCpuNs.amounts(role) {
             Ok([user, kernel]) => [user + kernel, user, kernel].map(|ns| decimal(ns as f64 / 1e6)),
             Err(_) => [DASH; 3].map(str::to_owned),
         });

@@ -1,16 +1,17 @@
 //! The columns of the operations table: names, headers, meanings and cells.
 
-use super::grid::Column;
-use super::number::{DASH, decimal, grouped, microseconds, money, percent};
 use super::rows::TableRows;
 use crate::bounds::LowerBounds;
+use crate::grid::Column;
+use crate::number::{DASH, decimal, grouped, microseconds, money, percent};
 use crate::summary::{Families, per_operation};
 use overhead_model::record::{BillingPeriod, Cost, Latency, ViewRow};
-use overhead_model::{Account, Amounts};
+use overhead_model::{Account, Amounts, Class};
 
 /// A column of the operations table.
 #[derive(Clone, Copy, Debug)]
 pub enum OperationColumn {
+    /// A column of the fixed set.
     Named(&'static NamedColumn),
     /// One account, both directions, per operation.
     Account(Account),
@@ -21,18 +22,29 @@ pub enum OperationColumn {
 pub struct NamedColumn {
     /// As in `--columns`.
     name: &'static str,
-    /// With its unit.
+    /// With its unit; empty for what rows are.
     header: &'static str,
     /// Whether the cells are words.
     is_key: bool,
     /// Importance in the whole table, most important first; `None` if the column is shown only on request.
     rank: Option<u8>,
+    /// Which tables have the column.
+    belongs_to: TableCondition,
+    /// Rank in the tables that need it more than others.
+    raised: Option<(u8, TableCondition)>,
+    /// Place on the page, and which rows need it there; `None` if the page never has it.
+    page: Option<(u8, RowCondition)>,
     /// Explanation below the table; may be empty.
     meaning: &'static str,
     cell: ColumnCell,
 }
 
 type ColumnCell = fn(&ViewRow, &TableRows<'_>) -> String;
+type TableCondition = fn(&TableRows<'_>) -> bool;
+type RowCondition = fn(&ViewRow) -> bool;
+
+/// Place of the accounts on the page.
+const PAGE_ACCOUNTS: u8 = 7;
 
 /// Rank of errors, missing answers and undecoded bytes, if there are any.
 const RARE: u8 = 3;
@@ -46,28 +58,43 @@ const TIMES: &str = "latency: from the frame with the first byte of the request 
 response, at the capture point, not the client's";
 
 /// All columns except the single accounts, in table order.
-static NAMED: [NamedColumn; 31] = [
+#[expect(clippy::redundant_closure_for_method_calls, reason = "a method of one lifetime is not a `TableCondition`")]
+static NAMED: &[NamedColumn] = &[
     NamedColumn {
         header: "#",
         ..key("number", 0, |row, _| row.number.map_or_else(String::new, |number| format!("#{number}")))
     }
-    .means("#: the number of a statement, for explain, advise and --statement"),
-    key("class", 18, |row, _| row.class.map_or(DASH, |class| class.name()).to_owned()),
-    key("operation", 0, |row, table| table.name_cell(row)),
+    .means("#: the number of a statement, for explain, advise and --statement")
+    .only_in(|table| table.is_compact())
+    .on_page(1),
+    key("class", 18, |row, _| row.class.map_or(DASH, |class| class.name()).to_owned())
+        .on_page_if(2, |row| row.class != Some(Class::Workload)),
+    NamedColumn { header: "", ..key("operation", 0, |row, table| table.name_cell(row)) }.on_page(0),
     key("via", 9, |row, _| row.via.clone())
-        .means("via: how the operation was sent (array or inline; simple, prepared, batch, …)"),
+        .means("via: how the operation was sent (array or inline; simple, prepared, batch, …)")
+        .only_in(|table| table.has_via() && (!table.is_compact() || table.any(|row| !row.via.is_empty())))
+        .raised_in(|table| table.has_ways(), 0)
+        .on_page_if(10, |row| !row.via.is_empty()),
     figure("of-wire", "of\nwire", 2, |row, table| percent(row.amounts().total(), table.run.source.wire_bytes))
-        .means("of wire: share of all bytes on the wire"),
-    figure("count", "count", 2, |row, _| grouped(row.samples())),
-    figure("errors", "errors", 16, |row, _| grouped(row.errors)),
+        .means("of wire: share of all bytes on the wire")
+        .on_page(3),
+    figure("count", "count", 2, |row, _| grouped(row.samples())).on_page(9),
+    figure("errors", "errors", 16, |row, _| grouped(row.errors))
+        .raised_in(|table| table.any(|row| row.errors > 0), RARE)
+        .on_page_if(11, |row| row.errors > 0),
     figure("unanswered", "un-\nanswered", 17, |row, _| grouped(row.unanswered))
-        .means("unanswered: no complete answer in the capture, though one was due"),
+        .means("unanswered: no complete answer in the capture, though one was due")
+        // When a capture ends, the last operations are still waiting.
+        .raised_in(|table| table.any(|row| row.unanswered.saturating_mul(NOTABLE) >= row.count.max(1)), RARE)
+        .on_page_if(12, |row| row.unanswered > 0),
     figure("frames", "frames\n/op", 0, |row, table| wire(row.request.frames + row.response.frames, row, table))
         .on_request(),
     figure("wire", "wire\nbytes", 6, |row, table| table.bounds.wire(grouped(row.amounts().total()))),
-    figure("request", "request\nB/op", 7, |row, table| wire(row.request.accounts.total(), row, table)).means(BYTES),
-    figure("response", "response\nB/op", 8, response).means(BYTES),
-    figure("total", "total\nB/op", 1, |row, table| wire(row.amounts().total(), row, table)).means(BYTES),
+    figure("request", "request\nB/op", 7, |row, table| wire(row.request.accounts.total(), row, table))
+        .means(BYTES)
+        .on_page(5),
+    figure("response", "response\nB/op", 8, response).means(BYTES).on_page(6),
+    figure("total", "total\nB/op", 1, |row, table| wire(row.amounts().total(), row, table)).means(BYTES).on_page(4),
     figure("headers", "head-\ners\nB/op", 4, |row, table| wire(families(row).frame + families(row).waste, row, table))
         .means("headers: link, IP and TCP headers, acknowledgments, and payload sent again"),
     figure("frame", "frame\nB/op", 12, |row, table| wire(families(row).frame, row, table))
@@ -78,25 +105,35 @@ static NAMED: [NamedColumn; 31] = [
         .means("protocol: all decoded payload that is not the user's own data"),
     figure("data", "data\nB/op", 4, |row, table| part(families(row).data, row, table)).means(USER_DATA),
     figure("unknown", "unknown\nB/op", RARE, |row, table| wire(families(row).unknown, row, table))
-        .means("unknown: payload that was not decoded"),
-    figure("share", "data /\ntotal", 10, |row, _| percent(families(row).data, row.amounts().total())).means(USER_DATA),
+        .means("unknown: payload that was not decoded")
+        .only_in(|table| table.has_unknown()),
+    figure("share", "data /\ntotal", 10, |row, _| percent(families(row).data, row.amounts().total()))
+        .means(USER_DATA)
+        .on_page(8),
     figure("min", "min\nµs", 0, |row, _| latency(row, |of| of.min)).means(TIMES).on_request(),
     figure("mean", "mean\nµs", 0, |row, _| latency(row, |of| of.mean.round() as u64)).means(TIMES).on_request(),
-    figure("p50", "p50\nµs", 5, |row, _| latency(row, |of| of.p50)).means(TIMES),
-    figure("p90", "p90\nµs", 0, |row, _| latency(row, |of| of.p90)).means(TIMES).on_request(),
-    figure("p99", "p99\nµs", 11, |row, _| latency(row, |of| of.p99)).means(TIMES),
-    figure("p999", "p999\nµs", 20, |row, _| latency(row, |of| of.p999)).means(TIMES),
+    figure("p50", "p50\nµs", 5, |row, _| latency(row, |of| of.p50)).means(TIMES).on_page(13),
+    figure("p90", "p90\nµs", 0, |row, _| latency(row, |of| of.p90)).means(TIMES).on_request().on_page(13),
+    figure("p99", "p99\nµs", 11, |row, _| latency(row, |of| of.p99)).means(TIMES).on_page(13),
+    figure("p999", "p999\nµs", 20, |row, _| latency(row, |of| of.p999)).means(TIMES).on_page(13),
     figure("p9999", "p9999\nµs", 21, |row, _| latency(row, |of| of.p9999)).means(TIMES),
-    figure("max", "max\nµs", 22, |row, _| latency(row, |of| of.max)).means(TIMES),
-    figure("cost-million", "cost /\n10^6 op", 4, |row, table| cost(row, table, |of| of.per_million_operations)),
-    figure("cost-day", "cost /\nday", RARE, |row, table| cost(row, table, |of| of.per_day)),
+    figure("max", "max\nµs", 22, |row, _| latency(row, |of| of.max)).means(TIMES).on_page(13),
+    figure("cost-million", "cost /\n10^6 op", 4, |row, table| cost(row, table, |of| of.per_million_operations))
+        .only_in(|table| table.price.is_some())
+        .on_page(14),
+    figure("cost-day", "cost /\nday", RARE, |row, table| cost(row, table, |of| of.per_day))
+        .only_in(|table| table.period() == Some(BillingPeriod::Day))
+        .on_page(14),
     figure("cost-month", "cost /\nmonth", RARE, |row, table| {
         cost(row, table, |of| of.per_day.map(|day| day * BillingPeriod::Month.days()))
-    }),
+    })
+    .only_in(|table| table.period() == Some(BillingPeriod::Month))
+    .on_page(14),
 ];
 
 const fn key(name: &'static str, rank: u8, cell: ColumnCell) -> NamedColumn {
-    NamedColumn { name, header: name, is_key: true, rank: Some(rank), meaning: "", cell }
+    let (header, rank, meaning) = (name, Some(rank), "");
+    NamedColumn { name, header, is_key: true, rank, belongs_to: |_| true, raised: None, page: None, meaning, cell }
 }
 
 const fn figure(name: &'static str, header: &'static str, rank: u8, cell: ColumnCell) -> NamedColumn {
@@ -112,23 +149,43 @@ impl NamedColumn {
         Self { rank: None, ..self }
     }
 
+    const fn only_in(self, belongs_to: TableCondition) -> Self {
+        Self { belongs_to, ..self }
+    }
+
+    const fn raised_in(self, tables: TableCondition, rank: u8) -> Self {
+        Self { raised: Some((rank, tables)), ..self }
+    }
+
+    const fn on_page(self, place: u8) -> Self {
+        self.on_page_if(place, |_| true)
+    }
+
+    /// Shows the column on the page if a row needs it.
+    const fn on_page_if(self, place: u8, needs: RowCondition) -> Self {
+        Self { page: Some((place, needs)), ..self }
+    }
+
     /// Returns the importance in this table; `None` if the column does not belong to it.
     fn rank_in(&self, table: &TableRows<'_>) -> Option<u8> {
-        let any = |figure: fn(&ViewRow) -> u64| table.rows.iter().any(|row| figure(row) > 0);
-        match self.name {
-            "number" if !table.is_compact() => None,
-            "via" if table.has_ways() => Some(0),
-            "via" if !table.has_via() || (table.is_compact() && !any(|row| u64::from(!row.via.is_empty()))) => None,
-            "unknown" if !table.has_unknown() => None,
-            "cost-million" if table.price.is_none() => None,
-            "cost-day" if table.period() != Some(BillingPeriod::Day) => None,
-            "cost-month" if table.period() != Some(BillingPeriod::Month) => None,
-            "errors" if any(|row| row.errors) => Some(RARE),
-            // When a capture ends, the last operations are still waiting.
-            "unanswered" if any(|row| row.unanswered.saturating_mul(NOTABLE) / row.count.max(1)) => Some(RARE),
-            _ => self.rank,
-        }
+        let raised = self.raised.filter(|(_, needs)| needs(table)).map(|(rank, _)| rank);
+        raised.or(self.rank).filter(|_| (self.belongs_to)(table))
     }
+}
+
+/// Returns the columns on the page for these rows of tables: bytes before everything else, for screens that show few.
+pub(crate) fn on_page(tables: &[TableRows<'_>], rows: &[&ViewRow]) -> Vec<OperationColumn> {
+    let belongs = |column: &NamedColumn| tables.iter().any(|table| (column.belongs_to)(table));
+    let named = NAMED.iter().filter(|column| belongs(column)).filter_map(|column| {
+        let (place, needs) = column.page?;
+        rows.iter().any(|row| needs(row)).then_some((place, OperationColumn::Named(column)))
+    });
+    let is_used = |account: &Account| rows.iter().any(|row| row.amounts()[*account] > 0);
+    let accounts = Account::ALL.into_iter().filter(is_used);
+    let accounts = accounts.filter_map(|account| Some((PAGE_ACCOUNTS, OperationColumn::named(account.name())?)));
+    let mut columns: Vec<_> = named.chain(accounts).collect();
+    columns.sort_by_key(|(place, _)| *place);
+    columns.into_iter().map(|(_, column)| column).collect()
 }
 
 /// Returns the columns of the whole table.
@@ -171,6 +228,7 @@ impl OperationColumn {
             .chain(accounts.filter(|name| NAMED.iter().all(|known| known.name != *name)))
     }
 
+    /// Returns the name for `--columns`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Account(account) => account.name(),
@@ -195,7 +253,7 @@ impl OperationColumn {
     pub(crate) fn header(self, table: &TableRows<'_>) -> Column {
         match self {
             Self::Account(account) => Column::right(&format!("{account}\nB/op")),
-            Self::Named(NamedColumn { name: "operation", .. }) => Column::left(table.noun()),
+            Self::Named(column) if column.header.is_empty() => Column::left(table.noun()),
             Self::Named(column) => Column { header: column.header.to_owned(), left: column.is_key },
         }
     }
@@ -217,7 +275,7 @@ impl PartialEq for OperationColumn {
 impl Eq for OperationColumn {}
 
 fn families(row: &ViewRow) -> Families {
-    Families::of(&row.amounts())
+    Families::new(&row.amounts())
 }
 
 /// Formats bytes on the wire per operation.
@@ -265,10 +323,13 @@ pub(crate) fn used_accounts(amounts: &[&Amounts]) -> Vec<Account> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_column_is_found_by_its_name() {
-        for name in OperationColumn::names() {
+        let names: Vec<_> = OperationColumn::names().collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a name has two columns: {names:?}");
+        for name in names {
             let column = OperationColumn::named(name).unwrap_or_else(|| panic!("{name}"));
             assert_eq!(column.name(), name);
         }

@@ -6,7 +6,7 @@ use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
 use overhead_model::record::{
     By, Container, Counters, Distribution, Estimate, FieldRow, Latency, OperationRow, OperationWork, ProjectedRow,
-    Role, View, ViewRow,
+    Role, RowTotals, View, ViewRow,
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
 
@@ -18,34 +18,13 @@ const BOUNDS: [&str; 2] = ["wire_lower_bound", "payload_lower_bound"];
 const LATENCY: [&str; 9] =
     ["count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"];
 const CALLS: [&str; 4] = ["syscall", "syscalls", "syscall_errors", "syscall_ns"];
-const WORK: [&str; 23] = [
-    "pids",
-    "containers",
-    "window_ns",
-    "cycles_user",
-    "cycles_kernel",
-    "cycles_source",
-    "on_cpu_user_ns",
-    "on_cpu_kernel_ns",
-    "on_cpu_split",
-    "switches_voluntary",
-    "switches_involuntary",
-    "threads",
-    "busiest_thread_ns",
-    "migrations",
-    "wakeups",
-    "socket_send_calls",
-    "socket_send_bytes",
-    "socket_recv_calls",
-    "socket_recv_bytes",
-    "retransmissions",
-    "coverage",
-    "captured_share",
-    "withheld",
-];
+const WORK: &str = "pids containers window_ns cycles_user cycles_kernel cycles_source on_cpu_user_ns on_cpu_kernel_ns \
+     on_cpu_split switches_voluntary switches_involuntary threads busiest_thread_ns migrations wakeups \
+     socket_send_calls socket_send_bytes socket_recv_calls socket_recv_bytes retransmissions coverage \
+     captured_share withheld";
 type RunFigure = fn(&Run) -> Measured<u64>;
 
-/// Figures of the whole run; `ledger_difference` stands before the last four.
+/// Values of the whole run; `ledger_difference` stands before the last four.
 const SOURCE: [(&str, RunFigure); 27] = [
     ("first_ns", |run| Measured::Value(run.source.first_ns)),
     ("last_ns", |run| Measured::Value(run.source.last_ns)),
@@ -86,7 +65,7 @@ const KERNEL: [&str; 7] =
     ["sampled", "on_cpu_ns", "in_calls_ns", "shared_ns", "syscalls", "shared_syscalls", "divided"];
 /// Windows of a row of estimates, and the share of time they cover; the estimates and their errors follow.
 const SAMPLED: [&str; 2] = ["sampled_windows", "sampled_share"];
-/// Figures of a whole run.
+/// Rates of a whole run.
 const SAMPLED_OF_RUN: [&str; 2] = ["frames_per_second", "wire_bytes_per_second"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
 /// Names of a row's missing quantities, with reasons.
@@ -102,7 +81,7 @@ pub fn csv(runs: &[NamedRun]) -> String {
             view_rows(&mut table, name, run, view);
         } else {
             for row in &run.operations {
-                both_sides(&mut table, [name, "operation"], &row.into(), Some(row), LowerBounds::of(run));
+                both_sides(&mut table, [name, "operation"], &row.into(), Some(row), LowerBounds::new(run));
             }
         }
         let other = table.row().text("run", name).text("row", "other");
@@ -131,7 +110,7 @@ fn columns() -> Vec<String> {
         plain(&BOUNDS),
         prefixed("latency", &LATENCY),
         plain(&CALLS),
-        plain(&WORK),
+        plain(&WORK.split(' ').collect::<Vec<_>>()),
         plain(&source),
         plain(&SOFTIRQ),
         plain(&[ABSENT]),
@@ -144,7 +123,7 @@ fn columns() -> Vec<String> {
     .concat()
 }
 
-/// Adds the rows of a view. Rows of single operations include all their figures.
+/// Adds the rows of a view. Rows of single operations include all their cells.
 fn view_rows(table: &mut Csv, run: &str, record: &Run, view: &View) {
     let kind = if view.by == By::Name { "operation" } else { view.by.name() };
     for row in &view.rows {
@@ -152,7 +131,7 @@ fn view_rows(table: &mut Csv, run: &str, record: &Run, view: &View) {
             row.class == Some(of.class) && (&of.protocol, &of.name, &of.via) == (&row.protocol, &row.name, &row.via)
         };
         let operation = record.operations.iter().find(is_this).filter(|_| view.by == By::Name && row.rows == 1);
-        both_sides(table, [run, kind], row, operation, LowerBounds::of(record));
+        both_sides(table, [run, kind], row, operation, LowerBounds::new(record));
     }
 }
 
@@ -164,13 +143,16 @@ fn both_sides(
     operation: Option<&OperationRow>,
     bounds: LowerBounds,
 ) {
-    for (side, totals) in [(Side::Request, &row.request), (Side::Response, &row.response)] {
-        let mut cells = table.row().text("run", run).text("row", kind).text("protocol", &row.protocol);
-        cells = cells.text("class", row.class.map_or("", |class| class.name()));
-        cells = cells.text("operation", &row.name).text("via", &row.via).text("side", side.name());
-        let counts = [row.count, row.unsolicited, row.errors, row.unanswered, row.no_reply, totals.frames];
-        cells = COUNTS.into_iter().zip(counts).fold(cells, |cells, (name, count)| cells.number(name, count));
-        cells = cells.maybe("rows", operation.is_none().then_some(row.rows));
+    // Name every field, so that the compiler finds a new one that has no cell.
+    let ViewRow { class, protocol, name, via, statement, client, server, number: _, rows, totals, cost } = row;
+    let RowTotals { count, unsolicited, errors, unanswered, no_reply, request, response, latency_ns } = totals;
+    let class = class.map_or("", |class| class.name());
+    for (side, totals) in [(Side::Request, request), (Side::Response, response)] {
+        let cells = table.row().text("run", run).text("row", kind).text("protocol", protocol).text("class", class);
+        let cells = cells.text("operation", name).text("via", via).text("side", side.name());
+        let counts = [*count, *unsolicited, *errors, *unanswered, *no_reply, totals.frames];
+        let cells = COUNTS.into_iter().zip(counts).fold(cells, |cells, (name, count)| cells.number(name, count));
+        let mut cells = cells.maybe("rows", operation.is_none().then_some(*rows));
         let mut reasons = Reasons::default();
         if let Some(reason) = &totals.unseen {
             reasons.0.push(format!("{}: {reason}", side.name()));
@@ -183,14 +165,14 @@ fn both_sides(
             cells = accounts.fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes));
         }
         cells = cells.number(BOUNDS[0], bounds.wire).number(BOUNDS[1], bounds.payload);
-        if let Some(times) = reasons.value("latency_ns", &row.latency_ns) {
+        if let Some(times) = reasons.value("latency_ns", latency_ns) {
             cells = latency(cells, times);
         }
-        for (name, text) in [("statement", &row.statement), ("client", &row.client), ("server", &row.server)] {
+        for (name, text) in [("statement", statement), ("client", client), ("server", server)] {
             cells = cells.text(name, text.as_deref().unwrap_or_default());
         }
-        cells = cells.maybe("cost_million", row.cost.and_then(|cost| cost.per_million_operations));
-        reasons.end(cells.maybe("cost_day", row.cost.and_then(|cost| cost.per_day)));
+        cells = cells.maybe("cost_million", cost.and_then(|cost| cost.per_million_operations));
+        reasons.end(cells.maybe("cost_day", cost.and_then(|cost| cost.per_day)));
     }
     if let Some(operation) = operation {
         work_and_fields(table, run, operation);
@@ -207,7 +189,7 @@ fn work_and_fields(table: &mut Csv, run: &str, row: &OperationRow) {
     }
 }
 
-/// Returns the names of the estimate columns: each figure, its standard error and its interval.
+/// Returns the names of the estimate columns: each value, its standard error and its interval.
 fn sampled_columns() -> impl Iterator<Item = String> {
     let of = |figure: &str| ["", "_se", "_low", "_high"].map(|part| format!("sampled_{figure}{part}"));
     sampled::FIGURES.into_iter().chain(SAMPLED_OF_RUN).flat_map(of)

@@ -1,8 +1,8 @@
 //! Cumulative latencies (operations within 1 ms, 2 ms, …), the table that many load generators end with.
 
-use super::grid::{Column, Grid};
-use super::number::{DASH, with_digits};
 use crate::document::Section;
+use crate::grid::{Column, Grid};
+use crate::number::{DASH, with_digits};
 use crate::summary::ranked;
 use overhead_model::Run;
 use overhead_model::record::{OperationRow, Within};
@@ -10,8 +10,7 @@ use std::collections::BTreeSet;
 
 pub(crate) const TITLE: &str = "Latency: operations that took no longer";
 
-/// Returns the columns of the time limits and the cells of each row. A row holds cumulative counts, the last of them the total.
-/// last entry all of them.
+/// Returns the columns of the time limits and the cells of each row. A row holds cumulative counts, ending with the total.
 pub(crate) fn percentages(rows: &[&[Within]]) -> (Vec<Column>, Vec<Vec<String>>) {
     let bounds: BTreeSet<u64> = rows.iter().flat_map(|row| row.iter().map(|within| within.ns)).collect();
     let columns = bounds.iter().map(|ns| Column::right(&format!("≤ {}", bound(*ns)))).collect();

@@ -1,9 +1,9 @@
 //! Sentences about a run for all outputs: origin, reliability, cost.
 
-use super::number::{counted, duration, grouped, percent, with_digits};
 use super::sampled;
 use crate::document::{COMMAND, Fact};
 use crate::limits::FIGURE_NEGLIGIBLE;
+use crate::number::{counted, duration, grouped, percent, with_digits};
 use crate::summary::{
     CpuUnit, RoleName, RoleWork, both_sides, counters_only, per_operation, present, syscalls_per_operation, window_ns,
     work, workload,
@@ -11,7 +11,7 @@ use crate::summary::{
 use overhead_model::record::{CycleSource, Interface, Observer, Role, SourceKind, WatchingCost};
 use overhead_model::{Measured, Run, Spread};
 
-/// Returns where the bytes of a run come from, and how complete they are.
+/// Returns the origin of the bytes of a run, and their completeness.
 pub(crate) fn origin(run: &Run) -> Vec<Fact> {
     let containers = containers_line(run).map(|line| Fact::new("containers", line));
     let sample = sampled::coverage(run).map(|line| Fact::new("sample", line));
@@ -23,13 +23,13 @@ pub(crate) fn origin(run: &Run) -> Vec<Fact> {
     facts
 }
 
-/// Returns what was not measured, in which unit CPU work was, and what measuring cost.
+/// Returns what was not measured, the unit of CPU work, and the cost of measuring.
 pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
     let in_words = |of: RoleWork<'_>| {
         let text = match of.role {
             Ok(_) if counters_only(run) => return None,
             Ok(role) => work_in_words(role, of.operations),
-            // A warning above the figures says it already.
+            // A warning above the table already has the reason.
             Err(reason) if run.warnings.iter().any(|warning| warning.contains(reason)) => return None,
             Err(reason) => format!("{}: {reason}", of.absence),
         };
@@ -46,7 +46,7 @@ pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
 /// Returns a role's system calls and CPU time per operation.
 fn work_in_words(role: &Role, operations: u64) -> String {
     let Some(calls) = syscalls_per_operation(role, operations) else { return "no workload operations".to_owned() };
-    let time = CpuUnit::OnCpuNs.of(role).ok().and_then(|[user, kernel]| per_operation(user + kernel, operations));
+    let time = CpuUnit::OnCpuNs.amounts(role).ok().and_then(|[user, kernel]| per_operation(user + kernel, operations));
     let time = time.map_or_else(String::new, |ns| format!(" and {} on a CPU", duration(ns.round() as u64)));
     format!("{} system calls{time} per operation", with_digits(calls, 2))
 }
@@ -129,7 +129,7 @@ pub(crate) fn integrity(run: &Run) -> String {
     parts.join(", ")
 }
 
-/// Returns the traffic that figures and reports omit, unless it is negligible: everything outside the workload, and its share of
+/// Returns the traffic that charts and reports omit, unless it is negligible: everything outside the workload, and its share of
 /// the wire bytes.
 pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
     let shown: u64 = workload(run).iter().map(|row| both_sides(row).total()).sum();
@@ -139,7 +139,7 @@ pub(crate) fn beside_the_workload(run: &Run) -> Option<String> {
     is_told.then(|| format!("setup, background and other traffic ({share} of the wire bytes)"))
 }
 
-/// Returns a figure in words, or the reason that it is unknown.
+/// Describes a value, or the reason that it is unknown.
 fn known<T>(what: &str, measured: &Measured<T>, told: impl Fn(&T) -> String) -> String {
     match measured {
         Measured::Value(value) => told(value),
@@ -187,7 +187,7 @@ pub(crate) fn cycle_label(run: &Run) -> String {
             Err(absent) => reason = reason.or(Some(absent)),
             Ok(counters) => match &counters.cycles {
                 Measured::Value(cycles) => return cycles_in_words(cycles.source, cycles.reason.as_deref()),
-                Measured::Unavailable { unavailable } if CpuUnit::OnCpuNs.of(counters).is_ok() => {
+                Measured::Unavailable { unavailable } if CpuUnit::OnCpuNs.amounts(counters).is_ok() => {
                     return format!("on-CPU time instead of cycles ({unavailable})");
                 }
                 Measured::Unavailable { unavailable } => reason = reason.or(Some(unavailable)),

@@ -1,8 +1,8 @@
 //! Sampled kernel work by operation.
 
-use super::grid::Grid;
-use super::number::{DASH, grouped, with_digits};
 use crate::document::Section;
+use crate::grid::Grid;
+use crate::number::{DASH, grouped, with_digits};
 use crate::summary::{RoleName, ranked};
 use overhead_model::record::{By, Measured, OperationKernel, OperationTime, OperationWork, SampledRole, SampledSums};
 use overhead_model::{Class, Run};
@@ -75,7 +75,7 @@ pub(crate) fn lines(run: &Run) -> Vec<String> {
             let work = match work {
                 Measured::Value(work) => work,
                 Measured::Unavailable { unavailable } => {
-                    lines.push(format!("{} {}: no figures: {unavailable}", row.name, role.name()));
+                    lines.push(format!("{} {}: not measured: {unavailable}", row.name, role.name()));
                     continue;
                 }
             };

@@ -1,8 +1,8 @@
-//! Modelled link traffic next to the measured figures.
+//! Modelled link traffic next to the measured traffic.
 
-use super::grid::Grid;
-use super::number::{counted, decimal, grouped};
 use crate::document::Section;
+use crate::grid::Grid;
+use crate::number::{counted, decimal, grouped};
 use crate::summary::{Families, both_sides, per_operation};
 use overhead_model::record::{OperationRow, ProjectedRow, Projection};
 use overhead_model::{Account, Amounts, Class, Run};
@@ -21,14 +21,9 @@ fn title(projection: &Projection) -> String {
 
 /// Returns the workload operations as measured and as modelled.
 fn grid(run: &Run, projection: &Projection) -> Grid {
-    let headers = [
-        "frames/op\nmeasured",
-        "\nmodelled",
-        "headers B/op\nmeasured",
-        "\nmodelled",
-        "total B/op\nmeasured",
-        "\nmodelled",
-    ];
+    let headers =
+        ["frames/op", "headers B/op", "total B/op"].map(|name| [format!("{name}\nmeasured"), "\nmodelled".to_owned()]);
+    let headers: Vec<&str> = headers.iter().flatten().map(String::as_str).collect();
     let mut rows: Vec<(&OperationRow, &ProjectedRow)> = projection
         .operations
         .iter()
@@ -44,7 +39,8 @@ fn grid(run: &Run, projection: &Projection) -> Grid {
         let counts = [row.samples(), modelled.count];
         let mean = |at: usize, total: u64| per_operation(total, counts[at]).map_or_else(String::new, decimal);
         let pair = |of: &dyn Fn(usize) -> u64| [0, 1].map(|at| mean(at, of(at)));
-        let figures = [pair(&|at| frames[at]), pair(&|at| Families::of(&sums[at]).frame), pair(&|at| sums[at].total())];
+        let figures =
+            [pair(&|at| frames[at]), pair(&|at| Families::new(&sums[at]).frame), pair(&|at| sums[at].total())];
         [row.name.clone(), row.via.clone()].into_iter().chain(figures.concat()).collect()
     };
     Grid::new(&["operation", "via"], &headers, rows.iter().map(cells).collect())
@@ -69,7 +65,7 @@ fn lines(run: &Run, projection: &Projection) -> Vec<String> {
     }
     if projection.ack_frames > 0 {
         lines.push(format!(
-            "a receiver that acknowledges every second segment would also send {} of {} B, which are in none of these figures",
+            "a receiver that acknowledges every second segment would also send {} of {} B, which this table leaves out",
             counted(projection.ack_frames, "acknowledgment"),
             grouped(projection.ack_bytes)
         ));

@@ -1,8 +1,8 @@
 //! Rows of the operations table, with the run data that their cells need.
 
-use super::number::counted;
-use super::{clean, middle_cut};
 use crate::bounds::LowerBounds;
+use crate::clean::{clean, middle_cut};
+use crate::number::counted;
 use crate::view::ranked_rows;
 use overhead_model::record::{BillingPeriod, By, OperationRow, Price, ViewRow};
 use overhead_model::{Account, Protocol, Run};
@@ -27,7 +27,7 @@ pub(crate) struct TableRows<'run> {
 
 impl<'run> TableRows<'run> {
     /// Returns the requested rows, or all.
-    pub fn of(run: &'run Run) -> Self {
+    pub fn new(run: &'run Run) -> Self {
         let (rows, by, price) = match &run.view {
             Some(view) => (Cow::Borrowed(view.rows.as_slice()), view.by, view.price.as_ref()),
             None => (Cow::Owned(ranked_rows(run)), By::Name, None),
@@ -36,8 +36,13 @@ impl<'run> TableRows<'run> {
         let common_server = rows.iter().find_map(|row| row.server.clone()).filter(|server| {
             by == By::Connection && rows.iter().filter_map(|row| row.server.as_ref()).all(|other| other == server)
         });
-        let (bounds, has_short_names) = (LowerBounds::of(run), false);
+        let (bounds, has_short_names) = (LowerBounds::new(run), false);
         Self { run, rows, by, price, several_protocols, bounds, has_short_names, common_server }
+    }
+
+    /// Returns whether a row fulfils the condition.
+    pub fn any(&self, condition: fn(&ViewRow) -> bool) -> bool {
+        self.rows.iter().any(condition)
     }
 
     /// Returns whether any byte was not decoded.
@@ -60,7 +65,7 @@ impl<'run> TableRows<'run> {
         self.price.map(|price| price.per)
     }
 
-    /// Returns whether statements have numbers, and each class besides the workload is one row.
+    /// Returns whether statements have numbers, and each class except the workload is one row.
     pub fn is_compact(&self) -> bool {
         self.rows.iter().any(|row| row.number.is_some())
     }
@@ -115,9 +120,6 @@ impl<'run> TableRows<'run> {
     }
 }
 
-/// Protocols whose statements are texts with tables.
-const WITH_TABLES: [Protocol; 3] = [Protocol::Cql, Protocol::Pgwire, Protocol::Mysql];
-
 /// Returns a name such as `SELECT customer` or `find orders`; `EXECUTE 7` if only the id is known, `GET (other)` for a
 /// placeholder; or the statement if it names no table, or the name if it is empty.
 pub fn statement_name(protocol: &str, name: &str, statement: &str) -> String {
@@ -128,7 +130,7 @@ pub fn statement_name(protocol: &str, name: &str, statement: &str) -> String {
         let id = statement.strip_suffix(')').and_then(|text| text.split_once(" before the capture: "));
         return format!("{name} {}", id.map_or(statement, |(_, id)| id));
     }
-    if !WITH_TABLES.iter().any(|known| known.name() == protocol) {
+    if !Protocol::named(protocol).is_some_and(Protocol::has_tables) {
         return statement.split(" {").next().unwrap_or(statement).to_owned();
     }
     let words: Vec<&str> = statement.split([' ', '(', ')', ',', ';']).filter(|word| !word.is_empty()).collect();

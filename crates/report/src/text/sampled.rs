@@ -1,17 +1,17 @@
-//! Estimates for the whole time from windows, with the error of each figure.
+//! Estimates for the whole time from windows, each with its error.
 
-use super::grid::Grid;
-use super::number::{DASH, counted, duration, with_digits};
 use crate::document::Section;
+use crate::grid::Grid;
+use crate::number::{DASH, counted, duration, with_digits};
 use crate::summary::ranked;
 use overhead_model::record::{Estimate, Measured, RowEstimates, Sample};
 use overhead_model::{Class, Run};
 
-/// CSV names of a row's figures.
+/// CSV names of a row's estimates.
 pub(super) const FIGURES: [&str; 5] =
     ["per_second", "request_wire_bytes", "response_wire_bytes", "latency_ns", "error_share"];
 
-/// Returns the figures of a row in the order of [`FIGURES`].
+/// Returns the estimates of a row in the order of [`FIGURES`].
 pub(super) fn figures(row: &RowEstimates) -> [&Measured<Estimate>; 5] {
     [&row.per_second, &row.request_wire_bytes, &row.response_wire_bytes, &row.latency_ns, &row.error_share]
 }
@@ -23,7 +23,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
     Some(Section { title, table: grid(run)?, notes: lines(run) })
 }
 
-/// Returns how much of the time the windows cover, or `None` if the capture covered all of it.
+/// Returns how much of the time the windows cover, or `None` if the capture covered the whole time.
 pub(super) fn coverage(run: &Run) -> Option<String> {
     let Sample { windows, window_ns, period_ns, covered_share, span_ns, cut_operations, .. } = run.sample.as_ref()?;
     let [window, period, span] = [window_ns, period_ns, span_ns].map(|ns| duration(*ns));
@@ -63,7 +63,7 @@ fn lines(run: &Run) -> Vec<String> {
                 format!("{} {what}, {} a second", with_error(total, 1.0), with_error(rate, 1.0))
             }
             (Measured::Unavailable { unavailable }, _) | (_, Measured::Unavailable { unavailable }) => {
-                format!("{what}: no figure: {unavailable}")
+                format!("{what}: no estimate: {unavailable}")
             }
         });
     }
@@ -73,7 +73,7 @@ fn lines(run: &Run) -> Vec<String> {
     reasons.sort_unstable();
     reasons.dedup();
     lines.extend(reasons.into_iter().map(|reason| format!("{DASH}: {reason}")));
-    lines.push("all other figures are of what the windows held; percentiles and extremes have no error".to_owned());
+    lines.push("all other numbers cover only the windows; percentiles and extremes have no error".to_owned());
     lines
 }
 

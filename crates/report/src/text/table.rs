@@ -1,13 +1,14 @@
 //! A run as a document, for a terminal or as Markdown.
 
 use super::columns::{self, OperationColumn, account_cell, used_accounts};
-use super::grid::Grid;
 use super::legend::legend;
-use super::number::{DASH, grouped, money, percent, significant, with_digits};
 use super::rows::TableRows;
-use super::{Columns, Style, absolute, clean, distribution, facts, kernel, middle_cut, projection, sampled};
+use super::{Columns, absolute, distribution, facts, kernel, projection, sampled};
 use crate::bounds::lower_bounds;
+use crate::clean::{clean, middle_cut};
 use crate::document::{Document, Fact, Section};
+use crate::grid::{Grid, Style};
+use crate::number::{DASH, grouped, money, percent, significant, with_digits};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
@@ -38,7 +39,7 @@ fn document(named: &NamedRun, columns: &Columns, width: Option<usize>, has_legen
     let mut document = Document::default();
     document.heading(3, &*named.name);
     document.facts(facts::origin(run).into_iter().chain(facts::command(run)).collect());
-    document.warnings(doubts(run));
+    document.warnings(warnings(run));
     for section in sections(run, columns, width, has_legend) {
         document.section(4, section);
     }
@@ -47,8 +48,8 @@ fn document(named: &NamedRun, columns: &Columns, width: Option<usize>, has_legen
     document
 }
 
-/// Returns the sentences that a reader has to know before the figures.
-pub(crate) fn doubts(run: &Run) -> impl Iterator<Item = String> {
+/// Returns the warnings that precede the tables.
+pub(crate) fn warnings(run: &Run) -> impl Iterator<Item = String> {
     lower_bounds(run).into_iter().chain(run.warnings.iter().cloned())
 }
 
@@ -57,7 +58,7 @@ fn sections(run: &Run, columns: &Columns, width: Option<usize>, has_legend: bool
         return absolute::sections(run);
     }
     let is_whole = *columns == Columns::All;
-    let table = TableRows { has_short_names: *columns == Columns::Fitting, ..TableRows::of(run) };
+    let table = TableRows { has_short_names: *columns == Columns::Fitting, ..TableRows::new(run) };
     let mut operations = operations_section(&table, columns, width);
     operations.notes.retain(|_| has_legend);
     // The legend gives the texts more room.
@@ -150,7 +151,7 @@ fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
     let [wire, part, day, month] = places;
     let (run, bounds) = (table.run, table.bounds);
     let sum = |name: &str, bytes: u64| {
-        let per_day = table.price.and_then(|price| price.of_day(bytes as f64, window_ns(run)));
+        let per_day = table.price.and_then(|price| price.cost_per_day(bytes as f64, window_ns(run)));
         let cost = |days: f64| per_day.map_or_else(|| DASH.to_owned(), |per_day| money(per_day * days));
         let mut cells = vec![(place(shown, "operation").unwrap_or(0), name.to_owned())];
         cells.extend(part.map(|at| (at, percent(bytes, run.source.wire_bytes))));
@@ -220,16 +221,9 @@ fn accounts(table: &TableRows<'_>) -> Option<Section> {
 /// Returns each role's work per operation, or `None` if none was measured.
 pub(crate) fn work_grid(run: &Run) -> Option<Grid> {
     let cycles = if is_reference(run) { "reference\ncycles/op" } else { "cycles\n/op" };
-    let columns = [
-        "syscalls\n/op",
-        cycles,
-        "of it\nuser",
-        "\nkernel",
-        "on-CPU\nns/op",
-        "of it\nuser",
-        "\nkernel",
-        "switches\n/op",
-    ];
+    let split = "|of it\nuser|\nkernel|";
+    let columns = format!("syscalls\n/op|{cycles}{split}on-CPU\nns/op{split}switches\n/op");
+    let columns: Vec<&str> = columns.split('|').collect();
     let roles = summary::work(run);
     let measured = roles.iter().filter_map(|work| Some((&work.label, work.role.ok()?, work.operations)));
     let rows = measured.map(|(label, role, count)| role_cells(label, role, count)).collect();
@@ -265,7 +259,7 @@ fn role_cells(label: &str, role: &Role, count: u64) -> Vec<String> {
         _ => CpuUnit::Reference,
     };
     let mut cells = vec![label.to_owned(), syscalls];
-    for split in [unit.of(role), CpuUnit::OnCpuNs.of(role)] {
+    for split in [unit.amounts(role), CpuUnit::OnCpuNs.amounts(role)] {
         cells.extend(match split {
             Ok([user, kernel]) => [user + kernel, user, kernel].map(mean),
             Err(_) => [DASH; 3].map(str::to_owned),

@@ -1,6 +1,7 @@
 //! Snapshots of every text, for runs with and without counters.
 
 use super::*;
+use crate::Style;
 use crate::fixture;
 use crate::run::NamedRun;
 use overhead_model::record::{Counters, ProtocolCounters, Role, StatementRow};
@@ -226,7 +227,7 @@ fn lower_bounds_are_marked_wherever_bytes_are_shown() {
     let tables = [whole(&lossy), table(&lossy, &Columns::Fitting, NARROW), markdown(&lossy, &Columns::All)];
     for text in tables {
         assert!(
-            text.contains("≥1,898.0") && text.contains("≥: byte figures are lower bounds: 2,896 bytes in gaps"),
+            text.contains("≥1,898.0") && text.contains("≥: byte counts are lower bounds: 2,896 bytes in gaps"),
             "{text}"
         );
         assert!(!text.contains(" 1,898.0"), "{text}");

@@ -99,7 +99,7 @@ fn a_page_has_an_end_and_its_tables_have_none() {
     assert!(render(&[(TABLES.to_owned(), long)], study()).is_ok());
 }
 
-/// Each committed page and drawing is what its template says of the records beside it. After a change of one: `lab/comparison --render`.
+/// Each committed page and drawing matches its template and records. After a change of either: `lab/comparison --render`.
 #[test]
 fn committed_pages_are_those_of_their_records() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -35,8 +35,8 @@ impl DatabaseDriver for HttpDriver {
     const INSERT_IDS: InsertIds = InsertIds::Ring;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        ensure!(target.servers.len() == 1, UsageError::new("--server: one server of a store over HTTP"));
-        ensure!(target.database.is_none(), UsageError::new("--database: a store over HTTP has none"));
+        ensure!(target.servers.len() == 1, UsageError::new("--server: the HTTP driver connects to one server"));
+        ensure!(target.database.is_none(), UsageError::new("--database: not supported over HTTP"));
         Ok(Self { target, options })
     }
 

@@ -34,10 +34,10 @@ impl DatabaseDriver for MemcachedDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         let unknown = [
-            ("--server: one server of memcached", target.servers.len() > 1),
-            ("--database: memcached has none", target.database.is_some()),
-            ("--tls: this driver of memcached has none", target.tls.is_some()),
-            ("--user: this driver of memcached has none", target.user.is_some() || target.password.is_some()),
+            ("--server: the memcached driver connects to one server", target.servers.len() > 1),
+            ("--database: not supported by memcached", target.database.is_some()),
+            ("--tls: not supported by the memcached driver", target.tls.is_some()),
+            ("--user: not supported by the memcached driver", target.user.is_some() || target.password.is_some()),
         ];
         match unknown.iter().find(|(_, is_set)| *is_set) {
             Some((name, _)) => Err(UsageError::new((*name).to_owned()).into()),
@@ -86,7 +86,7 @@ fn url_of(server: &ServerEndpoint) -> Result<String> {
             let plain = file.filter(|plain| Some(plain.as_str()) == path.to_str());
             let refused = || {
                 UsageError::new(format!(
-                    "--server {server}: this driver takes no such path; use letters, digits, `.`, `_` and `-`"
+                    "--server {server}: invalid path for this driver: use letters, digits, `.`, `_` and `-`"
                 ))
             };
             format!("unix://{}", plain.ok_or_else(refused)?)

@@ -44,7 +44,7 @@ impl KeyValueStore for Client {
     }
 }
 
-/// Returns the keys of these rows that exist.
+/// Returns the keys of the existing rows.
 async fn existing_keys(client: &mut Client, ids: &[i64]) -> Result<Vec<Vec<u8>>> {
     let keys: Vec<_> = ids.iter().map(|&id| key(id)).collect();
     let values = found(client.get_multi(keys).await)?;

@@ -54,7 +54,7 @@ impl DatabaseDriver for MongoDriver {
         let version = objects::version(&admin).await.map_err(in_short)?;
         if let Some(wanted) = self.options.compression.filter(|wanted| *wanted != DriverCompression::None) {
             // The driver silently skips compression that the server does not support.
-            let offered = objects::offers(&admin, wanted.name()).await.map_err(in_short)?;
+            let offered = objects::supports_compression(&admin, wanted.name()).await.map_err(in_short)?;
             ensure!(offered, "--compression {}: the server does not offer it", wanted.name());
         }
         client.shutdown().await;
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_an_error_the_cause_stays() {
+    fn an_error_keeps_its_cause() {
         let selection = "Kind: Server selection timeout: No available servers. Topology: { Servers: [ { Error: Kind: I/O error: \
                          invalid peer certificate: UnknownIssuer, labels: {}, source: None } ] }, labels: {}, source: None";
         assert_eq!(short(selection), "I/O error: invalid peer certificate: UnknownIssuer");

@@ -75,7 +75,7 @@ async fn clean_up(database: &Database) -> Result<bool> {
 }
 
 /// Returns whether the server supports this compression.
-pub async fn offers(admin: &Database, compression: &str) -> Result<bool> {
+pub async fn supports_compression(admin: &Database, compression: &str) -> Result<bool> {
     let hello = admin.run_command(doc! { "hello": 1, "compression": [compression] }).await?;
     let offered = hello.get_array("compression").into_iter().flatten();
     Ok(offered.into_iter().any(|offer| offer.as_str() == Some(compression)))

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `COM_STMT_EXECUTE` of a statement prepared once, values and rows in binary | `COM_QUERY`, values and rows as text |
 //!
-//! `oltp-insert` is always a `COM_QUERY`, as in `sysbench`. There are no arrays, so the vector is a `VARBINARY(64)`.
+//! `oltp-insert` is always a `COM_QUERY`, as in `sysbench`. Without arrays, the vector is a `VARBINARY(64)`.
 //! The driver queries two variables on each new connection. It does not log TLS keys.
 
 mod objects;
@@ -54,14 +54,14 @@ impl DatabaseDriver for MysqlDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         if !matches!(options.compression, None | Some(DriverCompression::None | DriverCompression::Zlib)) {
-            bail!(UsageError::new("--compression: this driver of MySQL has zlib"));
+            bail!(UsageError::new("--compression: the MySQL driver only supports zlib"));
         }
         let [server] = target.servers.as_slice() else {
-            bail!(UsageError::new("--server: one is enough for MySQL"));
+            bail!(UsageError::new("--server: the MySQL driver connects to one server"));
         };
         let database = target.database.clone().unwrap_or_else(|| NAMESPACE.to_owned());
         if !database.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            bail!(UsageError::new("--database: letters, digits and _"));
+            bail!(UsageError::new("--database: use letters, digits and _"));
         }
         let (host, port) = server.tcp()?;
         // The driver would switch to the server's local socket, which cannot be captured.
@@ -100,7 +100,7 @@ impl DatabaseDriver for MysqlDriver {
 
     async fn connect(&self, operations: &[BenchOp]) -> Result<MysqlConnection> {
         if self.options.pipeline > 1 && operations.contains(&BenchOp::OltpRange) {
-            bail!(UsageError::new("--pipeline: oltp-range has none"));
+            bail!(UsageError::new("--pipeline: not supported by oltp-range"));
         }
         let mut connection = self.open(Some(&self.database)).await?;
         let statements = MysqlStatements::prepare(&mut connection, &self.options, operations).await?;

@@ -22,7 +22,7 @@ pub async fn list(mut connection: Conn) -> Result<ListedStatements> {
     let is_on: Option<bool> = connection.query_first("SELECT @@performance_schema").await.unwrap_or_default();
     ensure!(
         is_on == Some(true),
-        "this server lists no prepared statements, for it was started without its performance schema: {other_ways}"
+        "this server lists no prepared statements, because it was started without its performance schema: {other_ways}"
     );
     let rows: Vec<(u32, Vec<u8>, Option<String>)> = connection
         .query(LISTED)

@@ -55,7 +55,7 @@ impl DatabaseDriver for PostgresDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         let [server] = target.servers.as_slice() else {
-            bail!(UsageError::new("--server: one is enough for PostgreSQL"));
+            bail!(UsageError::new("--server: the PostgreSQL driver connects to one server"));
         };
         let user = target.user.as_deref().unwrap_or(SUPERUSER);
         let mut config = Config::new();
@@ -136,7 +136,7 @@ impl PostgresConnection {
             Ok(true) => {}
             Ok(false) => faults.add(wrong_row(operation, id)),
             Err(error) if self.client.is_closed() => {
-                // The task knows why the connection is closed.
+                // The task has the reason why the connection closed.
                 let reason = (&mut self.task).await.ok().flatten();
                 return Err(ConnectionLost(text_of(reason.as_ref().unwrap_or(&error))));
             }

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 pub struct MakeRustlsConnect(Option<Arc<ClientConfig>>);
 
 impl MakeRustlsConnect {
-    /// Fails if there is no trusted authority.
+    /// Fails without a trusted authority.
     pub fn new(tls: Option<&TlsTrust>) -> Result<Self> {
         Ok(Self(tls.map(TlsTrust::config).transpose()?))
     }

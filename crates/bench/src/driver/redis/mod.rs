@@ -43,12 +43,12 @@ impl DatabaseDriver for RedisDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         if target.tls.is_some() && target.servers.iter().any(|server| matches!(server, ServerEndpoint::Unix(_))) {
-            bail!(UsageError::new("--tls: a socket of this machine has none"));
+            bail!(UsageError::new("--tls: not supported on local sockets"));
         }
         let database = match target.database.as_deref().map(str::parse) {
             None => 0,
             Some(Ok(number)) => number,
-            Some(Err(_)) => return Err(UsageError::new("--database: Redis' databases have numbers").into()),
+            Some(Err(_)) => return Err(UsageError::new("--database: use the number of a Redis database").into()),
         };
         Ok(Self { target, options, database })
     }

@@ -45,14 +45,14 @@ impl DatabaseDriver for ScyllaDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         if matches!(options.compression, Some(DriverCompression::Zlib | DriverCompression::Zstd)) {
-            bail!(UsageError::new("--compression: CQL has lz4 and snappy"));
+            bail!(UsageError::new("--compression: CQL supports lz4 and snappy"));
         }
         if options.prepared == Some(false) && options.skip_metadata == Some(true) {
             bail!(UsageError::new("--skip-metadata: only with prepared statements"));
         }
         let keyspace = target.database.clone().unwrap_or_else(|| crate::data::NAMESPACE.to_owned());
         if !keyspace.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            bail!(UsageError::new("--keyspace: letters, digits and _"));
+            bail!(UsageError::new("--keyspace: use letters, digits and _"));
         }
         Ok(Self { target, options, keyspace })
     }

@@ -21,7 +21,26 @@ pub struct ScyllaTables {
 
 impl BenchObjects for ScyllaTables {
     async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
-        set_up(&self.session, &self.keyspace, rows, payload).await
+        self.clean_up().await?;
+        let Self { session, keyspace } = self;
+        let there = tables(session, keyspace).await?;
+        if let Some((name, _)) = there.iter().find(|(name, _)| TABLES.contains(&name.as_str())) {
+            bail!(
+                "there is a table {keyspace}.{name} that this program has not made: nothing was changed; use another --keyspace"
+            );
+        }
+        let comment = if exists(session, keyspace).await? {
+            MARK.to_owned()
+        } else {
+            create(session, keyspace).await?;
+            format!("{MARK}{KEYSPACE_TOO}")
+        };
+        for table in TABLES {
+            let columns = "id bigint PRIMARY KEY, vector list<int>, payload text";
+            let statement = format!("CREATE TABLE {keyspace}.{table} ({columns}) WITH comment = '{comment}'");
+            session.query_unpaged(statement, ()).await?;
+        }
+        load(session, keyspace, rows, payload).await
     }
 
     async fn remove_inserted(&mut self, _: u64) -> Result<()> {
@@ -30,32 +49,24 @@ impl BenchObjects for ScyllaTables {
         Ok(())
     }
 
+    /// Also removes the keyspace if it was made with the tables and is empty.
     async fn clean_up(&mut self) -> Result<bool> {
-        clean_up(&self.session, &self.keyspace).await
+        let Self { session, keyspace } = self;
+        let there = tables(session, keyspace).await?;
+        let ours = |(name, comment): &&(String, String)| TABLES.contains(&name.as_str()) && comment.starts_with(MARK);
+        let (mine, others): (Vec<_>, Vec<_>) = there.iter().partition(ours);
+        if mine.is_empty() {
+            return Ok(false);
+        }
+        if others.is_empty() && mine.iter().any(|(_, comment)| comment.ends_with(KEYSPACE_TOO)) {
+            session.query_unpaged(format!("DROP KEYSPACE {keyspace}"), ()).await?;
+            return Ok(true);
+        }
+        for (table, _) in mine {
+            session.query_unpaged(format!("DROP TABLE {keyspace}.{table}"), ()).await?;
+        }
+        Ok(true)
     }
-}
-
-/// Removes leftovers of an earlier run, makes the keyspace if it is missing, and loads the rows.
-async fn set_up(session: &Session, keyspace: &str, rows: u64, payload: usize) -> Result<()> {
-    clean_up(session, keyspace).await?;
-    let there = tables(session, keyspace).await?;
-    if let Some((name, _)) = there.iter().find(|(name, _)| TABLES.contains(&name.as_str())) {
-        bail!(
-            "there is a table {keyspace}.{name} that this program has not made: nothing was changed; use another --keyspace"
-        );
-    }
-    let comment = if exists(session, keyspace).await? {
-        MARK.to_owned()
-    } else {
-        create(session, keyspace).await?;
-        format!("{MARK}{KEYSPACE_TOO}")
-    };
-    for table in TABLES {
-        let columns = "id bigint PRIMARY KEY, vector list<int>, payload text";
-        let statement = format!("CREATE TABLE {keyspace}.{table} ({columns}) WITH comment = '{comment}'");
-        session.query_unpaged(statement, ()).await?;
-    }
-    load(session, keyspace, rows, payload).await
 }
 
 /// Stores one copy of each row. Falls back to `SimpleStrategy` if the server has no default data centre.
@@ -79,25 +90,6 @@ async fn load(session: &Session, keyspace: &str, rows: u64, payload: usize) -> R
     };
     let loaded = stream::iter(0..rows.cast_signed()).map(insert).buffer_unordered(IN_FLIGHT).try_collect::<()>().await;
     loaded.context("a row could not be stored")
-}
-
-/// Removes our tables, and the keyspace if it was made with them and is empty. Returns false if there is nothing of
-/// ours.
-async fn clean_up(session: &Session, keyspace: &str) -> Result<bool> {
-    let there = tables(session, keyspace).await?;
-    let ours = |(name, comment): &&(String, String)| TABLES.contains(&name.as_str()) && comment.starts_with(MARK);
-    let (mine, others): (Vec<_>, Vec<_>) = there.iter().partition(ours);
-    if mine.is_empty() {
-        return Ok(false);
-    }
-    if others.is_empty() && mine.iter().any(|(_, comment)| comment.ends_with(KEYSPACE_TOO)) {
-        session.query_unpaged(format!("DROP KEYSPACE {keyspace}"), ()).await?;
-        return Ok(true);
-    }
-    for (table, _) in mine {
-        session.query_unpaged(format!("DROP TABLE {keyspace}.{table}"), ()).await?;
-    }
-    Ok(true)
 }
 
 /// Returns names and comments of the tables.

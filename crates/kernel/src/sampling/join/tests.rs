@@ -71,7 +71,7 @@ fn joined(hear: impl FnOnce(&mut WorkListener), slices: Vec<WorkSlice>) -> Sampl
     listener.finish()
 }
 
-fn of<'a>(work: &'a SampledWork, name: &str) -> &'a KindWork {
+fn kind_named<'a>(work: &'a SampledWork, name: &str) -> &'a KindWork {
     let number = work.kinds.iter().position(|kind| kind.name == name).unwrap();
     &work.slots[&SLOT].kinds[&number]
 }
@@ -99,7 +99,7 @@ fn slices_go_to_the_operations_whose_bytes_they_are() {
             slice(Side::Response, 900, 5, 11.0, 1),
         ],
     );
-    let (get, set) = (of(&work, "GET"), of(&work, "SET"));
+    let (get, set) = (kind_named(&work, "GET"), kind_named(&work, "SET"));
     assert_eq!((get.operations, get.own.ns), (1.0, 107.0));
     assert_eq!((set.operations, set.own.ns, set.own.calls[&0]), (1.0, 100.0, 2.0));
     assert_eq!(get.own.calls, BTreeMap::from([(0, 1.0), (1, 1.0)]));
@@ -130,7 +130,7 @@ fn the_loops_work_is_for_the_operations_of_its_round() {
             turn(7.0),
         ],
     );
-    let (get, set) = (of(&work, "GET"), of(&work, "SET"));
+    let (get, set) = (kind_named(&work, "GET"), kind_named(&work, "SET"));
     assert!((get.rounds.ns - 50.0).abs() < 1e-9 && (set.rounds.ns - 60.0).abs() < 1e-9, "{get:?} {set:?}");
     assert!((work.slots[&SLOT].threads[&7].shared.ns - 7.0).abs() < 1e-9);
 }
@@ -149,12 +149,12 @@ fn a_call_for_several_operations_is_divided_and_said_to_be() {
         vec![slice(Side::Request, 0, 110, 50.0, 0)],
     );
     for name in ["GET", "SET"] {
-        let sums = of(&work, name);
+        let sums = kind_named(&work, name);
         assert_eq!((sums.operations, sums.own.ns, sums.divided_ns, sums.own.calls[&0]), (1.0, 25.0, 25.0, 0.5));
     }
 }
 
-/// The operation began before listening did, so it has no name.
+/// The operation started before listening did, so it has no name.
 #[test]
 fn what_has_no_name_is_charged_to_nothing() {
     let work = joined(
@@ -214,7 +214,7 @@ fn operations_that_take_longer_than_a_window_keep_their_names() {
     frame(&mut listener, 2, Side::Response, 500, 5);
     post(&mut listener, 1, Side::Response, 2, 5);
     let work = listener.finish();
-    let sums = of(&work, "SELECT");
+    let sums = kind_named(&work, "SELECT");
     assert!((sums.own.count() - 0.2).abs() < 1e-9 && (sums.operations - 0.1).abs() < 1e-9, "{sums:?}");
     assert_eq!((work.slots[&SLOT].unattributed.ns, work.slots[&SLOT].unknown), (0.0, 0.0));
 }

@@ -12,7 +12,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn of(shared: &SharedContext) -> Self {
+    fn new(shared: &SharedContext) -> Self {
         let engine = DecoderEngine::new(Cql::sharing(false, shared.clone()), false);
         Self { engine, transcript: Transcript::default() }
     }
@@ -41,21 +41,21 @@ fn typed() -> Vec<Column<'static>> {
 #[test]
 fn a_statement_is_known_on_all_connections() {
     let shared = SharedContext::default();
-    let (mut one, mut other) = (Connection::of(&shared), Connection::of(&shared));
+    let (mut one, mut other) = (Connection::new(&shared), Connection::new(&shared));
     one.prepare(7, "INSERT INTO lab.tab (id) VALUES (?)", &typed());
     assert_eq!(other.execute(7), ("INSERT".to_owned(), 0));
     assert_eq!(other.execute(8), ("EXECUTE".to_owned(), 1));
-    assert_eq!(Connection::of(&SharedContext::default()).execute(7).0, "EXECUTE", "another capture");
+    assert_eq!(Connection::new(&SharedContext::default()).execute(7).0, "EXECUTE", "another capture");
 }
 
 #[test]
 fn a_statement_is_known_as_it_was_prepared_last() {
     let shared = SharedContext::default();
-    let name = || Connection::of(&shared).execute(7).0;
+    let name = || Connection::new(&shared).execute(7).0;
     assert_eq!(name(), "EXECUTE");
-    Connection::of(&shared).prepare(7, "SELECT a FROM lab.tab", &typed());
+    Connection::new(&shared).prepare(7, "SELECT a FROM lab.tab", &typed());
     assert_eq!(name(), "SELECT");
-    Connection::of(&shared).prepare(7, "DELETE FROM lab.tab", &typed());
+    Connection::new(&shared).prepare(7, "DELETE FROM lab.tab", &typed());
     assert_eq!(name(), "DELETE");
 }
 
@@ -63,14 +63,14 @@ fn a_statement_is_known_as_it_was_prepared_last() {
 fn what_the_end_of_a_connection_brings_is_its_own() {
     let shared = SharedContext::default();
     shared.statements.withhold(true);
-    Connection::of(&shared).prepare(7, "SELECT a FROM lab.tab", &typed());
+    Connection::new(&shared).prepare(7, "SELECT a FROM lab.tab", &typed());
     shared.statements.withhold(false);
-    assert_eq!(Connection::of(&shared).execute(7).0, "EXECUTE");
+    assert_eq!(Connection::new(&shared).execute(7).0, "EXECUTE");
 }
 
 #[test]
 fn what_a_connection_forgets_all_of_them_still_know() {
-    let mut one = Connection::of(&SharedContext::default());
+    let mut one = Connection::new(&SharedContext::default());
     for id in 0..=limits::STATEMENTS as u32 {
         one.prepare(id, "SELECT a FROM lab.tab", &typed());
     }
@@ -82,9 +82,9 @@ fn what_a_connection_forgets_all_of_them_still_know() {
 fn beyond_the_limit_the_first_are_kept() {
     let shared = SharedContext::default();
     for id in 0..=limits::SHARED_STATEMENTS as u32 {
-        Connection::of(&shared).prepare(id, "SELECT a FROM lab.tab", &typed());
+        Connection::new(&shared).prepare(id, "SELECT a FROM lab.tab", &typed());
     }
-    let name = |id| Connection::of(&shared).execute(id).0;
+    let name = |id| Connection::new(&shared).execute(id).0;
     let last = limits::SHARED_STATEMENTS as u32;
     assert_eq!([0, last - 1, last].map(name), ["SELECT", "SELECT", "EXECUTE"]);
 }

@@ -21,7 +21,7 @@ fn free_bytes(turns: &[(Vec<u8>, Vec<u8>)]) -> u64 {
 struct Connection(DecoderEngine<Cql>, Transcript);
 
 impl Connection {
-    fn of(shared: &SharedContext) -> Self {
+    fn new(shared: &SharedContext) -> Self {
         Self(DecoderEngine::new(Cql::sharing(false, shared.clone()), false), Transcript::default())
     }
 
@@ -78,7 +78,7 @@ fn a_state_has_another_number_where_the_same_bytes_would_be_read_otherwise() {
         (execute(0, &ID, 0, &[value(&[0; 8])]), [void(0), void(5)].concat()),
         ([query(1, "SELECT a"), query(1, "SELECT b")].concat(), [void(1), void(1)].concat()),
     ];
-    let mut connection = Connection::of(&SharedContext::default());
+    let mut connection = Connection::new(&SharedContext::default());
     let mut numbers: Vec<_> = turns.iter().map(|(asked, answered)| connection.turn(asked, answered)).collect();
     assert!(numbers.iter().all(Option::is_some));
     let last = numbers.last().copied().unwrap();
@@ -91,7 +91,7 @@ fn a_state_has_another_number_where_the_same_bytes_would_be_read_otherwise() {
 #[test]
 fn what_others_may_prepare_at_any_moment_is_not_idle() {
     let shared = SharedContext::default();
-    let (mut one, mut other) = (Connection::of(&shared), Connection::of(&shared));
+    let (mut one, mut other) = (Connection::new(&shared), Connection::new(&shared));
     let prepare = |other: &mut Connection, id: &[u8]| {
         let (asked, answered) = prepare_select(id, &[]);
         other.turn(&asked, &answered);
@@ -115,12 +115,12 @@ fn with_compression_or_segments_nothing_is_idle() {
         let options = map(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", compression)]);
         (message(version, 0, 0, opcode::STARTUP, &options), message(version | 0x80, 0, 0, opcode::READY, &[]))
     };
-    let mut connection = Connection::of(&SharedContext::default());
+    let mut connection = Connection::new(&SharedContext::default());
     let (asked, answered) = start(4, "lz4");
     assert!(connection.turn(&asked, &answered).is_some());
     assert_eq!(connection.turn(&message(4, 1, 1, opcode::QUERY, &body), &void(1)), None);
     assert_eq!(connection.turn(&query(1, "SELECT a FROM lab.tab"), &void(1)), None);
-    let mut connection = Connection::of(&SharedContext::default());
+    let mut connection = Connection::new(&SharedContext::default());
     let (asked, answered) = start(5, "");
     assert_eq!(connection.turn(&asked, &answered), None);
 }

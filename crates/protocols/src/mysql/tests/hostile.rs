@@ -80,7 +80,7 @@ fn after_a_lost_request_the_next_one_has_its_own_answer() {
     assert!(outcomes.contains(&("(response)", Some(Outcome::NoReply))), "{outcomes:?}");
 }
 
-/// Plays a conversation without its beginning, in pieces of `size` bytes.
+/// Plays a conversation without its start, in pieces of `size` bytes.
 fn amid(talk: &[(Side, Vec<u8>)], size: usize) -> Transcript {
     let mut engine = DecoderEngine::new(Mysql::new(true), true);
     let mut transcript = Transcript::default();
@@ -195,7 +195,7 @@ fn sniffing_knows_both_sides() {
     assert_eq!(sniff(&query("SELECT 1")), crate::Sniff::Request);
     assert_eq!(sniff(&packet(1, &ok(0, 0, 2))), crate::Sniff::Response);
     assert_eq!(sniff(&packets(1, &[vec![1], column(3)])), crate::Sniff::Response);
-    // Clients of the X Protocol also begin this way.
+    // Clients of the X Protocol also start this way.
     assert_eq!(sniff(&packet(0, &[1])), crate::Sniff::Perhaps(C));
     assert_eq!(sniff(b"GET / HTTP/1.1\r\n"), crate::Sniff::No);
     assert_eq!(sniff(b"*1\r\n$4\r\nPING\r\n"), crate::Sniff::No);
@@ -248,8 +248,8 @@ proptest! {
             *byte = with;
         }
         let of = |bytes: &[u8]| match side {
-            Side::Request => boundary::of_request(bytes),
-            Side::Response => boundary::of_response(bytes, awaited),
+            Side::Request => boundary::request_boundary(bytes),
+            Side::Response => boundary::response_boundary(bytes, awaited),
         };
         let (mut told, mut compressed) = (MessageBoundary::More, MessageBoundary::More);
         for end in 0..=bytes.len() {

@@ -155,7 +155,7 @@ fn before_version_4_1_packets_are_shorter() {
     );
 }
 
-/// Packet numbers restart at 0 after 255, and the content may begin like any command.
+/// Packet numbers restart at 0 after 255, and the content may start like any command.
 #[test]
 fn a_long_file_of_the_client_has_no_commands() {
     for first in [b'\n', b'\t', b' ', b'7', 3, 1] {

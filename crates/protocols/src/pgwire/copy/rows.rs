@@ -19,7 +19,7 @@ pub(in super::super) struct CopyRowReader {
     matched: usize,
     /// Within quotes of CSV.
     quoted: bool,
-    /// The previous byte begins an escape. In CSV, it may have closed the quotes if both use the same byte.
+    /// The previous byte starts an escape. In CSV, it may have closed the quotes if both use the same byte.
     escaped: bool,
     literal: PgLiteralProbe,
 }
@@ -52,7 +52,7 @@ impl CopyRowReader {
         Self { dialect, place: CopyRowPlace::Row, matched: 0, quoted: false, escaped: false, literal }
     }
 
-    /// After a loss, the next line end of text begins a row. Returns false for CSV, which may be within quotes.
+    /// After a loss, the next line end of text starts a row. Returns false for CSV, which may be within quotes.
     pub fn resume_after_loss(&mut self) -> bool {
         (self.place, self.matched, self.escaped) = (CopyRowPlace::Within, 0, false);
         self.literal = PgLiteralProbe::default();

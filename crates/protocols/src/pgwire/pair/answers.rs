@@ -139,7 +139,7 @@ impl PgPairing {
         if let Some(unit) = self.unit(id)
             && let Some(via) = unit.via_unknown.take()
         {
-            let verb = SqlVerb::of_tag(tag);
+            let verb = SqlVerb::from_tag(tag);
             if verb.is_empty() {
                 return;
             }

@@ -27,7 +27,7 @@ impl CopyIn {
 #[derive(Debug)]
 pub(super) struct UnitCopies {
     all: CopyTransfers,
-    /// Copies that the server began to send.
+    /// Copies that the server started to send.
     sent: usize,
 }
 

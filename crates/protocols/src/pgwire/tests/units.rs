@@ -35,14 +35,14 @@ fn settings() {
 
 #[test]
 fn shapes() {
-    assert_eq!(PgTypeShape::of(1007), PgTypeShape::Array(b','));
-    assert_eq!(PgTypeShape::of(1020), PgTypeShape::Array(b';'));
-    assert_eq!(PgTypeShape::of(30), PgTypeShape::Array(b' '));
-    assert_eq!(PgTypeShape::of(2249), PgTypeShape::Composite);
-    assert_eq!(PgTypeShape::of(3904), PgTypeShape::Range);
-    assert_eq!(PgTypeShape::of(4451), PgTypeShape::Multirange);
-    assert_eq!(PgTypeShape::of(25), PgTypeShape::Leaf);
-    assert_eq!((PgTypeShape::of(0), PgTypeShape::of(16_384)), (PgTypeShape::Unknown, PgTypeShape::Unknown));
+    assert_eq!(PgTypeShape::from_oid(1007), PgTypeShape::Array(b','));
+    assert_eq!(PgTypeShape::from_oid(1020), PgTypeShape::Array(b';'));
+    assert_eq!(PgTypeShape::from_oid(30), PgTypeShape::Array(b' '));
+    assert_eq!(PgTypeShape::from_oid(2249), PgTypeShape::Composite);
+    assert_eq!(PgTypeShape::from_oid(3904), PgTypeShape::Range);
+    assert_eq!(PgTypeShape::from_oid(4451), PgTypeShape::Multirange);
+    assert_eq!(PgTypeShape::from_oid(25), PgTypeShape::Leaf);
+    assert_eq!((PgTypeShape::from_oid(0), PgTypeShape::from_oid(16_384)), (PgTypeShape::Unknown, PgTypeShape::Unknown));
 }
 
 /// Posts a row with one cell of this type; returns the postings within the cell.

@@ -36,7 +36,7 @@ fn keys_values_and_numbers_are_free() {
 }
 
 #[test]
-fn of_options_and_what_could_be_one_nothing_but_numbers_is_free() {
+fn only_numbers_are_free_in_options_and_words_that_could_be_one() {
     assert_eq!(free(&commands(&["SET k v EX 60"]), "+OK\r\n"), 1 + 1 + 2);
     assert_eq!(free(&commands(&["ZADD z 15 member"]), ":1\r\n"), 1 + 2 + 6 + 1);
     assert_eq!(free(&commands(&["ZADD z x member"]), ":1\r\n"), 1 + 6 + 1);

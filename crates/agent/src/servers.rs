@@ -1,0 +1,143 @@
+//! The servers and clients of known protocols on this host and in its containers.
+
+use anyhow::Result;
+use overhead_capture::live::NetworkNamespace;
+use overhead_containers::{HostContainers, RunningContainer};
+use overhead_dissect::Selection;
+use overhead_host::databases::{self, Database};
+use overhead_kernel::{own_network_namespace, raised};
+use overhead_model::Protocol;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+
+/// Number of names above which those of ended containers are dropped.
+const GROUPS: usize = 10_000;
+
+/// The server's end of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerEnd {
+    pub address: SocketAddr,
+    /// 0 unless the address is a loopback address, because each namespace has its own loopback.
+    pub network_namespace: u32,
+}
+
+impl ServerEnd {
+    pub fn new(address: SocketAddr, network_namespace: u32) -> Self {
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        Self { address, network_namespace: if address.ip().is_loopback() { network_namespace } else { 0 } }
+    }
+}
+
+/// The servers that listen on this host, and the ports to follow.
+pub struct WatchedServers {
+    databases: Vec<Database>,
+    /// Other ports that the user named.
+    named: Vec<u16>,
+    /// Names of containers by the inodes of their control groups, also of those that have ended.
+    groups: HashMap<u64, String>,
+    /// A process of each container: clients may be in containers without servers.
+    containers: Vec<u32>,
+    pub ports: Vec<u16>,
+}
+
+impl WatchedServers {
+    /// Finds the servers, and lists the ports to follow: theirs, those that the user named, and all usual ones, on which clients of
+    /// this host may use servers elsewhere.
+    pub fn find(containers: &HostContainers, named: &[u16]) -> Result<Self> {
+        let databases = databases::listening(containers)?;
+        // A web port does not identify what listens there.
+        let usual = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Http);
+        let usual = usual.flat_map(|protocol| protocol.ports().iter().copied());
+        let mut ports: Vec<u16> = databases.iter().flat_map(Database::ports).chain(named.iter().copied()).collect();
+        ports.extend(usual);
+        ports.sort_unstable();
+        ports.dedup();
+        let groups = control_groups(containers);
+        let containers = containers.all().iter().filter_map(|container| container.pids.first().copied()).collect();
+        Ok(Self { databases, named: named.to_vec(), groups, containers, ports })
+    }
+
+    /// Returns the protocols that each port may have. The content decides on ports that the user named.
+    pub fn selection(&self) -> Selection {
+        let protocols = |port: u16| {
+            let listens = |database: &&Database| database.ports().contains(&port);
+            let known = self.databases.iter().filter(listens).map(|database| database.system.protocol);
+            let usual = Protocol::ALL.into_iter().filter(|protocol| protocol.ports().contains(&port));
+            let mut protocols: Vec<Protocol> = known.chain(usual).collect();
+            if protocols.is_empty() || self.named.contains(&port) {
+                protocols.extend(Protocol::ALL);
+            }
+            protocols.sort_unstable();
+            protocols.dedup();
+            (port, protocols)
+        };
+        Selection { ports: self.ports.iter().copied().map(protocols).collect(), ..Selection::default() }
+    }
+
+    /// Returns the database behind a server's end, if it listens on this host.
+    pub fn database(&self, server: &ServerEnd) -> Option<&Database> {
+        self.databases.iter().find(|database| {
+            let listens = |address: &SocketAddr| {
+                address.port() == server.address.port()
+                    && (address.ip().is_unspecified() || address.ip().to_canonical() == server.address.ip())
+            };
+            let is_here = server.network_namespace == 0 || database.network_namespace == Some(server.network_namespace);
+            is_here && database.addresses.iter().any(listens)
+        })
+    }
+
+    /// Returns the system of a server, or else the protocol that usually has its port.
+    pub fn system(&self, server: &ServerEnd) -> &'static str {
+        let usual = || Protocol::ALL.into_iter().find(|protocol| protocol.ports().contains(&server.address.port()));
+        self.database(server).map(|database| database.system.name).or_else(|| usual().map(Protocol::name)).unwrap_or("")
+    }
+
+    /// Returns the container of a server.
+    pub fn container(&self, server: &ServerEnd) -> Option<String> {
+        self.database(server)?.container.as_ref().map(RunningContainer::argument)
+    }
+
+    /// Returns the container whose processes are in a control group.
+    pub fn container_of_group(&self, group: u64) -> Option<&str> {
+        self.groups.get(&group).map(String::as_str)
+    }
+
+    /// Keeps the names of containers that have ended since an earlier search.
+    pub fn remember(&mut self, before: Self) {
+        if before.groups.len() < GROUPS {
+            self.groups = before.groups.into_iter().chain(std::mem::take(&mut self.groups)).collect();
+        }
+    }
+
+    pub fn databases(&self) -> &[Database] {
+        &self.databases
+    }
+
+    /// Returns the network namespaces of servers, of containers and of this process, by number. Some may have ended since.
+    pub fn namespaces(&self) -> BTreeMap<u32, Option<NetworkNamespace>> {
+        let here = own_network_namespace();
+        let numbered = |pid: u32| {
+            let namespace = NetworkNamespace::from_process(pid).ok()?;
+            Some((namespace.number() as u32, Some(namespace)))
+        };
+        let elsewhere = |database: &&Database| database.network_namespace.is_some_and(|number| number != here);
+        let servers = self.databases.iter().filter(elsewhere).map(Database::pid);
+        servers.chain(self.containers.iter().copied()).filter_map(numbered).chain([(here, None)]).collect()
+    }
+}
+
+/// Returns the names of containers by the inodes of their control groups (version 2), which identify the owners of sockets.
+fn control_groups(containers: &HostContainers) -> HashMap<u64, String> {
+    let inode = |pid: &u32| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+        fs::metadata(format!("/sys/fs/cgroup{path}")).ok().map(|folder| folder.ino())
+    };
+    let named = |container: &RunningContainer| {
+        let name = container.argument();
+        container.pids.iter().filter_map(inode).map(|inode| (inode, name.clone())).collect::<Vec<_>>()
+    };
+    raised(|| containers.all().iter().flat_map(named).collect())
+}

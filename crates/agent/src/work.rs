@@ -1,0 +1,106 @@
+//! Kernel work of servers: system calls and CPU time of a few windows, next to the operations of the same windows.
+
+use super::flows::{FlowBook, wire_bytes};
+use super::servers::{ServerEnd, WatchedServers};
+use overhead_kernel::{CounterOptions, Error, KernelCounters, ProcessSelection, raised};
+use overhead_model::record::Role;
+use std::collections::BTreeMap;
+
+/// One window in this many has counters, because loading them takes longer than a window.
+pub const WINDOWS: u64 = 6;
+
+/// A server whose work a window counts.
+#[derive(Clone, Debug)]
+pub struct WorkPlan {
+    pub server: ServerEnd,
+    pids: Vec<u32>,
+    network_namespace: u32,
+}
+
+/// A server's work in windows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServerWork {
+    pub windows: u64,
+    pub operations: u64,
+    pub syscalls: u64,
+    pub cpu_ns: u64,
+}
+
+impl ServerWork {
+    pub fn add(&mut self, more: &Self) {
+        self.windows += more.windows;
+        self.operations += more.operations;
+        self.syscalls += more.syscalls;
+        self.cpu_ns += more.cpu_ns;
+    }
+}
+
+/// Counters for a window; absent if its plan has none.
+pub struct WorkCounting(Option<Result<KernelCounters, Error>>);
+
+impl WorkCounting {
+    pub fn load(plan: Option<&WorkPlan>) -> Self {
+        Self(plan.map(|plan| {
+            let mut options = CounterOptions::for_ports(vec![plan.server.address.port()]);
+            options.server = ProcessSelection::Pids(plan.pids.clone());
+            options.client = ProcessSelection::Named("the agent counts servers".to_owned());
+            options.network_namespace = plan.network_namespace;
+            raised(|| KernelCounters::load(&options))
+        }))
+    }
+
+    pub fn start(self) -> Self {
+        let start = |mut counters: KernelCounters| raised(|| counters.begin()).map(|()| counters);
+        Self(self.0.map(|loaded| loaded.and_then(start)))
+    }
+
+    /// Returns the server's work since the start, without operations; `None` if its processes have ended.
+    pub fn end(self) -> Result<Option<ServerWork>, Error> {
+        let Some(mut counters) = self.0.transpose()? else { return Ok(None) };
+        let record = raised(|| counters.record_so_far())?;
+        let Some(Role { syscalls, on_cpu_ns, .. }) = record.server.value() else { return Ok(None) };
+        let Some(on_cpu) = on_cpu_ns.value() else { return Ok(None) };
+        let syscalls = syscalls.values().map(|call| call.count).sum();
+        Ok(Some(ServerWork { windows: 1, operations: 0, syscalls, cpu_ns: on_cpu.user + on_cpu.kernel }))
+    }
+}
+
+/// The work of all servers.
+#[derive(Default)]
+pub struct WorkBook {
+    by_server: BTreeMap<ServerEnd, ServerWork>,
+    /// Bytes of each server at its last window.
+    seen: BTreeMap<ServerEnd, u64>,
+}
+
+impl WorkBook {
+    pub fn iter(&self) -> impl Iterator<Item = (&ServerEnd, &ServerWork)> {
+        self.by_server.iter()
+    }
+
+    /// Returns the server of a network namespace with the most bytes since its last window; `None` without any.
+    pub fn next(&mut self, flows: &FlowBook, servers: &WatchedServers, network_namespace: u32) -> Option<WorkPlan> {
+        let mut bytes = BTreeMap::<ServerEnd, u64>::new();
+        for (flow, totals) in flows.flows().iter().filter(|(flow, _)| flow.at_server) {
+            *bytes.entry(flow.server).or_default() += wire_bytes(totals).iter().sum::<u64>();
+        }
+        let mut due: Vec<_> = bytes
+            .into_iter()
+            .filter_map(|(server, bytes)| {
+                let database = servers.database(&server)?;
+                let is_here = database.network_namespace == Some(network_namespace);
+                let new = bytes.saturating_sub(self.seen.get(&server).copied().unwrap_or_default());
+                (is_here && new > 0).then(|| (new, bytes, server, database.pids.clone()))
+            })
+            .collect();
+        due.sort_unstable_by_key(|(new, ..)| *new);
+        let (_, bytes, server, pids) = due.pop()?;
+        self.seen.insert(server, bytes);
+        Some(WorkPlan { server, pids, network_namespace })
+    }
+
+    /// Adds a server's work in a window.
+    pub fn add(&mut self, server: ServerEnd, work: &ServerWork) {
+        self.by_server.entry(server).or_default().add(work);
+    }
+}

@@ -1,0 +1,246 @@
+//! Serves metrics to Prometheus, in the OpenMetrics text format.
+
+use anyhow::{Context, Result};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinHandle};
+
+/// Names and values of the labels of a series.
+pub type SeriesLabels<'a> = Vec<(&'static str, &'a str)>;
+
+/// Maximum number of simultaneous scrapers. Each takes a descriptor.
+const CONNECTIONS: usize = 64;
+/// Time after which a slow scraper is disconnected.
+const PATIENCE: Duration = Duration::from_secs(10);
+const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The path of the metrics.
+pub const METRICS: &str = "/metrics";
+
+/// A scrape that waits for its answer.
+pub struct Scrape {
+    /// The requested path, one of the served.
+    pub path: &'static str,
+    answer: oneshot::Sender<String>,
+}
+
+impl Scrape {
+    /// Answers with the body of the response.
+    pub fn send(self, text: String) {
+        // The scraper may have disconnected.
+        let _ = self.answer.send(text);
+    }
+}
+
+/// Returns whether a token is right.
+pub type TokenCheck = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// Where scrapes go, and who may scrape.
+#[derive(Clone)]
+struct ScrapeAdmission {
+    scrapes: mpsc::Sender<Scrape>,
+    paths: &'static [&'static str],
+    admits: Option<TokenCheck>,
+}
+
+impl ScrapeAdmission {
+    fn has(&self, request: &Request<Incoming>) -> bool {
+        let Some(admits) = &self.admits else { return true };
+        let shown = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        shown.and_then(|shown| shown.strip_prefix(b"Bearer ")).is_some_and(|token| admits(token))
+    }
+}
+
+/// Listens for scrapes.
+pub struct MetricsServer {
+    scrapes: mpsc::Receiver<Scrape>,
+    accepting: JoinHandle<()>,
+}
+
+impl MetricsServer {
+    /// Starts to listen at the address of an option, and to serve these paths. With `admits`, a scraper must show what it accepts, as
+    /// `Authorization: Bearer TOKEN`.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be bound: another program uses it, or it does not belong to this machine.
+    pub fn listen(
+        option: &str,
+        address: SocketAddr,
+        paths: &'static [&'static str],
+        admits: Option<TokenCheck>,
+    ) -> Result<Self> {
+        let listener = std::net::TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener)
+        });
+        let listener = listener.with_context(|| format!("{option} {address} cannot be listened on: choose another"))?;
+        let (send, scrapes) = mpsc::channel(CONNECTIONS);
+        let admission = ScrapeAdmission { scrapes: send, paths, admits };
+        Ok(Self { scrapes, accepting: tokio::spawn(accept(listener, admission)) })
+    }
+
+    /// Waits for a scrape. Cancel-safe.
+    pub async fn next(&mut self) -> Scrape {
+        match self.scrapes.recv().await {
+            Some(scrape) => scrape,
+            // The listener has ended.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// A connection from a scraper.
+struct ScraperConnection {
+    serving: AbortHandle,
+    /// Whether its request was received.
+    has_asked: Arc<AtomicBool>,
+}
+
+/// Accepts connections. If there are too many, closes the one that has been silent longest, so that idle connections
+/// keep no scraper out.
+async fn accept(listener: TcpListener, admission: ScrapeAdmission) {
+    let mut scrapers = VecDeque::<ScraperConnection>::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Resources such as descriptors may become free soon.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        scrapers.retain(|scraper| !scraper.serving.is_finished());
+        if scrapers.len() >= CONNECTIONS {
+            let silent = scrapers.iter().position(|scraper| !scraper.has_asked.load(Ordering::Relaxed));
+            scrapers.remove(silent.unwrap_or(0)).inspect(|scraper| scraper.serving.abort());
+        }
+        let has_asked = Arc::<AtomicBool>::default();
+        let serving = tokio::time::timeout(PATIENCE, serve(stream, admission.clone(), Arc::clone(&has_asked)));
+        scrapers.push_back(ScraperConnection { serving: tokio::spawn(serving).abort_handle(), has_asked });
+        // Lets its request be read before others are accepted.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn serve(stream: TcpStream, admission: ScrapeAdmission, has_asked: Arc<AtomicBool>) {
+    let service = service_fn(|request| {
+        has_asked.store(true, Ordering::Relaxed);
+        answer(request, admission.clone())
+    });
+    let mut server = hyper::server::conn::http1::Builder::new();
+    // An error concerns only this scraper.
+    let _ = server.timer(TokioTimer::new()).keep_alive(false).serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn answer(request: Request<Incoming>, admission: ScrapeAdmission) -> Result<Response<Full<Bytes>>, Infallible> {
+    let path = admission.paths.iter().find(|path| **path == request.uri().path());
+    let (status, text) = match (request.method(), path) {
+        _ if !admission.has(&request) => {
+            (StatusCode::UNAUTHORIZED, "send the agent's token, as `Authorization: Bearer TOKEN`\n".to_owned())
+        }
+        (&Method::GET, Some(path)) => {
+            let (answer, receive) = oneshot::channel();
+            let _ = admission.scrapes.send(Scrape { path, answer }).await;
+            match receive.await {
+                Ok(text) => (StatusCode::OK, text),
+                Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the capture is over\n".to_owned()),
+            }
+        }
+        (&Method::GET, None) => (StatusCode::NOT_FOUND, "the metrics are at /metrics\n".to_owned()),
+        _ => (StatusCode::METHOD_NOT_ALLOWED, "GET /metrics\n".to_owned()),
+    };
+    let kind = match (status, path) {
+        (StatusCode::OK, Some(&METRICS)) => FORMAT,
+        (StatusCode::OK, _) => "application/json",
+        _ => "text/plain; charset=utf-8",
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    Ok(response)
+}
+
+/// Returns the metrics in the OpenMetrics text format.
+pub fn text_of(metrics: impl Collector) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(metrics));
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+    text
+}
+
+/// Writes a gauge with its value for each set of labels.
+pub fn gauge<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (SeriesLabels<'a>, f64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    values.into_iter().try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+}
+
+/// Writes a counter with its value for each set of labels.
+pub fn counter<'a, V: EncodeCounterValue>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (SeriesLabels<'a>, V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in values {
+        if labels.is_empty() {
+            family.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
+        } else {
+            family.encode_family(&labels)?.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[tokio::test]
+    async fn silent_connections_keep_no_scraper_out() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        let mut server = MetricsServer::listen("--metrics", free, &[METRICS], None).unwrap();
+        let scraper = tokio::task::spawn_blocking(move || {
+            let connect = || std::net::TcpStream::connect(free).unwrap();
+            let silent: Vec<_> = (0..3 * CONNECTIONS).map(|_| connect()).collect();
+            let mut stream = connect();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            drop(silent);
+            text
+        });
+        let scrape = tokio::time::timeout(PATIENCE / 2, server.next()).await.expect("it gets through");
+        scrape.send("all of it\n".to_owned());
+        assert!(scraper.await.unwrap().ends_with("all of it\n"));
+    }
+}

@@ -1,0 +1,50 @@
+//! Captures live traffic, and counts the kernel's work during the same window.
+//!
+//! [`plan`] holds the decisions. [`session`] owns what runs: [`open`] starts it, [`conclude`] makes the record.
+//! [`threads`] captures and writes frames, and [`dissecting`] dissects them. [`args`] and [`verb`] are the command line
+//! of `overhead capture`: nothing else here uses them.
+
+mod announce;
+mod beside;
+mod clock;
+mod command;
+mod conclude;
+mod container;
+mod cost;
+mod counters;
+mod descriptors;
+mod dissecting;
+mod environment;
+mod family;
+mod folder;
+mod frames;
+mod input;
+mod live;
+mod only;
+mod open;
+mod plaintext;
+mod plan;
+mod progress;
+mod queue;
+mod redact;
+mod rotation;
+mod scrape;
+mod session;
+mod streams;
+mod sweep;
+mod threads;
+mod user;
+mod warmup;
+mod witness;
+
+pub use command::CommandOutput;
+pub use container::{choose as choose_interface, interfaces};
+pub use descriptors::InheritedFiles;
+pub use folder::{PRINTED, RunFolder, WrittenRun, by_time as folder_by_time};
+pub use live::LivePlan;
+pub use plan::{CapturePlan, CommandPlan, CounterPlan, LimitPlan, OutputPlan, PacketUse, ResultPlan, SocketPlan};
+pub use rotation::RotationPlan;
+pub use session::{CaptureSession, FinishedCapture};
+pub use sweep::{FinishedSweep, SweepPlan, check_parameters, parse_parameter};
+pub use threads::{CaptureLimits, CaptureThreads};
+pub use user::User;

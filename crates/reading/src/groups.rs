@@ -1,0 +1,118 @@
+//! Subjects of a comparison or a check as the command line names them: one run, or a folder of runs.
+
+use crate::choice::{ConnectionChoice, DecodePlan};
+use crate::fields;
+use crate::inputs::InputPlan;
+use crate::keys::KeyReader;
+use crate::record::RecordPlan;
+use crate::run_folder::{self, RECORD, folder_name, has_packets, has_record};
+use crate::warnings::Warnings;
+use anyhow::{Context, Result};
+use overhead_report::{NamedRun, RunGroup, load_named_run};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Reads runs, and the fields of their messages if the packets are there.
+#[derive(Debug)]
+pub struct GroupReader {
+    decode: DecodePlan,
+    keys: KeyReader,
+}
+
+impl GroupReader {
+    /// Reads the keys.
+    pub fn new(decode: DecodePlan, warnings: &mut Warnings) -> Result<Self> {
+        Ok(Self { keys: KeyReader::read(&decode.keys, warnings)?, decode })
+    }
+
+    /// Reads a run, or all runs of a folder as one subject.
+    pub fn group(&self, path: &Path) -> Result<RunGroup> {
+        let folders = run_folders(path);
+        if folders.is_empty() {
+            return Ok(RunGroup::single(self.run(path, true)?));
+        }
+        let runs = folders.iter().map(|folder| self.run(folder, true)).collect::<Result<_>>()?;
+        Ok(RunGroup { name: folder_name(path), runs })
+    }
+
+    /// Returns the runs of a folder of runs; the path itself for any other.
+    pub fn paths(path: &Path) -> Vec<PathBuf> {
+        let folders = run_folders(path);
+        if folders.is_empty() { vec![path.to_owned()] } else { folders }
+    }
+
+    /// Reads one run, under the path as it was given.
+    pub fn named(&self, path: &Path, with_fields: bool) -> Result<NamedRun> {
+        Ok(NamedRun { name: path.display().to_string(), ..self.run(path, with_fields)? })
+    }
+
+    /// Reads a record, or makes one from a capture.
+    fn run(&self, path: &Path, with_fields: bool) -> Result<NamedRun> {
+        let mut named = load(path, &self.decode)?;
+        if with_fields {
+            self.add_fields(path, &mut named)?;
+        }
+        Ok(named)
+    }
+
+    /// Reads the fields of a run without any from its packets, if they are there.
+    fn add_fields(&self, path: &Path, named: &mut NamedRun) -> Result<()> {
+        let packets = run_folder::packets(path, &named.run);
+        if packets.is_empty() || named.run.operations.iter().any(|row| row.fields.is_some()) {
+            return Ok(());
+        }
+        let connections = ConnectionChoice::from(run_folder::selected(&named.run));
+        let input = InputPlan::whole(packets, connections, self.decode.keys.clone())?;
+        fields::read(&mut named.run, &input, &self.keys)
+            .with_context(|| format!("{}: its packets cannot be read for their fields", path.display()))
+    }
+}
+
+/// Loads a run for a comparison: its record, or the result of analyzing its packets.
+pub fn load(path: &Path, decode: &DecodePlan) -> Result<NamedRun> {
+    if has_record(path) || !path.exists() || (path.is_dir() && !has_packets(path)) {
+        return Ok(load_named_run(path)?);
+    }
+    let input = InputPlan::open(vec![path.to_owned()], decode)?;
+    let stem = path.file_stem().filter(|_| input.kept.is_none()).map(|stem| stem.to_string_lossy().into_owned());
+    let name = stem.unwrap_or_else(|| input.name());
+    Ok(NamedRun::new(name, RecordPlan::new(input).record()?))
+}
+
+/// Returns the run folders in a folder, `run-2` before `run-10`; none if it is a run itself.
+fn run_folders(path: &Path) -> Vec<PathBuf> {
+    let is_run = |path: &Path| path.join(RECORD).is_file() || has_packets(path);
+    if is_run(path) {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders: Vec<PathBuf> = entries.filter(|path| is_run(path)).collect();
+    folders.sort_by_cached_key(|path| numbered(&folder_name(path)));
+    folders
+}
+
+/// Returns a name without the number it ends in, the number, and the name.
+fn numbered(name: &str) -> (String, u64, String) {
+    let stem = name.trim_end_matches(|last: char| last.is_ascii_digit());
+    let number = name.get(stem.len()..).and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    (stem.to_owned(), number, name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_a_folder_are_in_the_order_of_their_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["run-10", "run-2", "run-1", "notes"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+            if name != "notes" {
+                fs::write(dir.path().join(name).join(RECORD), "{}").unwrap();
+            }
+        }
+        let names: Vec<String> = run_folders(dir.path()).iter().map(|path| folder_name(path)).collect();
+        assert_eq!(names, ["run-1", "run-2", "run-10"]);
+        assert!(run_folders(&dir.path().join("run-1")).is_empty());
+    }
+}
