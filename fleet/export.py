@@ -298,7 +298,7 @@ def write_reports(output, reports):
     folder = os.path.join(output, "_fleet")
     os.makedirs(folder, exist_ok=True)
     quarantined = [{"host": report["host"], "interface": report["interface"], "run": report["run"], **found} for report in reports for found in report["quarantined"]]
-    key = lambda line: (line["host"], line["run"])  # noqa: E731
+    key = lambda line: (line["host"], line["run"])
     done = {key(report) for report in reports}
     for name, lines in (("log.ndjson", reports), ("quarantine.ndjson", quarantined)):
         path, earlier = os.path.join(folder, name), []

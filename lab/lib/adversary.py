@@ -1,4 +1,4 @@
-"""Captures that are made to cost whoever reads them as much as they can, each at any size: what lab/test/doubling measures.
+"""Captures that are made to cost whoever reads them as much as they can, each at any size: what lab/test/doubling.py measures.
 
 A generator takes a number of bytes and gives the capture in pieces of about so many altogether, which count as its input. The same bytes each time.
 """
@@ -326,7 +326,7 @@ DONE = pg(b"C", b"SELECT 1\0") + pg(b"Z", b"I")
 COLUMNS = pg(b"T", struct.pack(">H", 1600) + (b"c\0" + bytes(18)) * 1600) + pg(b"D", struct.pack(">H", 1600) + (struct.pack(">I", 1) + b"x") * 1600)
 pg_talk("pg-statement-of-parentheses", query(b"SELECT " + b"(" * 3_000_000), DONE)
 pg_talk("pg-statement-of-lists", query(b"SELECT " + b"IN (1,2),(?,?)," * 200_000), DONE)
-# Comments, quotes and dollar quotes that begin and do not end.
+# Comments, quotes and dollar quotes that start and do not end.
 pg_talk("pg-statement-of-open-ends", query(b"SELECT " + b"".join(b"/* $a%d$ ' \" /* -- $" % at for at in range(100_000))), DONE)
 pg_talk("pg-statement-of-dollars", query(b"SELECT " + b"".join(b"$a%d$" % at for at in range(300_000))), DONE)
 pg_talk("pg-columns", query(b"SELECT 1"), COLUMNS + DONE)
@@ -628,7 +628,7 @@ def open_at_once(connections):
 
 
 def several(name, port, connections, turn):
-    """Many connections that say the same, in turns."""
+    """Many connections that send the same, in turns."""
     def generate(size):
         links, opening = opened(port, connections)
         yield opening

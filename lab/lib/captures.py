@@ -65,7 +65,7 @@ class Recording:
         self.end()
 
     def end(self):
-        """Ends tcpdump; `dropped` then says whether it lost packets."""
+        """Ends tcpdump, and sets `dropped` if it lost packets."""
         if self.process.returncode is not None:
             return
         size = -1

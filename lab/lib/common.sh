@@ -24,7 +24,7 @@ exec_as_root() {
     if is_root; then exec "$@"; else exec sudo -- "$@"; fi
 }
 
-# as_root COMMAND…: runs it with root's rights, or says what is missing.
+# as_root COMMAND…: runs it with root's rights, or ends with what is missing.
 as_root() {
     if is_root; then
         "$@"
@@ -35,7 +35,7 @@ as_root() {
     fi
 }
 
-# server_names: every server that the lab knows, one per line.
+# server_names: prints every server of the lab, one per line.
 server_names() { find "$SERVERS" -maxdepth 1 -type f -perm -u+x -printf '%f\n' | sort; }
 
 # known_servers NAME…: ends the script at the first name that is not one of them.
@@ -112,7 +112,7 @@ run_at_exit() {
 work_folder() { WORK=$(mktemp -d) && at_exit drop_work_folder; }
 drop_work_folder() { rm -rf --one-file-system -- "$WORK" 2>/dev/null || as_root rm -rf --one-file-system -- "$WORK"; }
 
-# wait_until SECONDS COMMAND…: asks again until COMMAND succeeds; fails when the time is up.
+# wait_until SECONDS COMMAND…: repeats COMMAND until it succeeds; fails when the time is up.
 wait_until() {
     local deadline=$((SECONDS + $1))
     shift
@@ -253,7 +253,7 @@ release_services() {
     done
 }
 
-# go_bin: a Go that fetches by itself the toolchain that go.mod asks for, as those from 1.21 on do.
+# go_bin: prints a Go that fetches the toolchain that go.mod requires: 1.21 or later.
 go_bin() {
     local program
     for program in "$(command -v go)" /usr/lib/go-1.23/bin/go /usr/local/go/bin/go; do

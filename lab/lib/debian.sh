@@ -15,7 +15,7 @@ apt_own() {
 }
 
 # archive RELEASE…: the lists of these releases, from the mirror that the machine uses, or else from Debian's own. The word
-# `sources` behind a release asks for its sources, too.
+# `sources` behind a release adds its sources.
 archive() {
     local mirror release former='' keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     # shellcheck disable=SC2016 # apt expands it
@@ -70,6 +70,14 @@ unpacked_source() {
         rm -rf -- "$part"
     fi
     echo "$folder"
+}
+
+# bare_debian RELEASE FOLDER [OPTION…]: makes a minimal root there, which reaches mirrors and registries like this machine.
+bare_debian() {
+    mmdebstrap --quiet --variant=minbase "${@:3}" "$1" "$2" "$(debian_mirror)" &&
+        cp -r /etc/apt/apt.conf.d/. "$2/etc/apt/apt.conf.d/" &&
+        cp /etc/ssl/certs/ca-certificates.crt "$2/etc/ssl/certs/" && cp /etc/resolv.conf /etc/hosts "$2/etc/" &&
+        { [ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$2/etc/"; }
 }
 
 # drop_parts: what an interrupted `unpacked` has left.

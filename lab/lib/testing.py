@@ -1,4 +1,7 @@
-"""What the Python tests of lab/test share: checks and their counts, captures, servers and their answers, the last line."""
+"""What the tests of lab/test share: checks and their counts, captures, servers and their answers, the last line.
+
+Tests in Python import it. Those in shell source lab/lib/testing.sh, which runs it as a program and sends it their checks.
+"""
 
 import collections
 import contextlib
@@ -14,7 +17,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TEST = pathlib.Path(sys.argv[0]).name
+TEST = pathlib.Path(sys.argv[0]).stem
 # The binary that is tested is the argument with a slash in it.
 OVERHEAD = os.path.realpath(next((word for word in sys.argv[1:] if "/" in word), ROOT / "target/debug/overhead"))
 # Payload accounts of the ledger.
@@ -26,20 +29,25 @@ counts = collections.Counter()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def report(word, name, detail=""):
+    """Prints and counts a check that passed, failed or was skipped."""
+    shown = {"passed": f"ok ({detail})" if detail else "ok", "failed": f"FAILED: {detail}", "skipped": f"skipped: {detail}"}
+    print(f"{TEST} {name} ... {shown[word]}", flush=True)
+    counts[word] += 1
+
+
 def check(name, found, wanted=True):
-    word = "ok" if found == wanted else f"FAILED: wanted {wanted}, found {found}"
-    print(f"{TEST} {name} ... {word}", flush=True)
-    counts["passed" if found == wanted else "failed"] += 1
-    return found == wanted
+    passed = found == wanted
+    report("passed" if passed else "failed", name, "" if passed else f"wanted {wanted}, found {found}")
+    return passed
 
 
 def skip(name, why):
-    print(f"{TEST} {name} ... skipped: {why}", flush=True)
-    counts["skipped"] += 1
+    report("skipped", name, why)
 
 
 def require_root(*programs, namespaces=()):
-    """Goes on as root, in new namespaces of these kinds; or else skips everything, if programs are missing, too."""
+    """Continues as root, in new namespaces of these kinds. Skips all checks if that is impossible or a program is missing."""
     missing = [name for name in programs if not shutil.which(name)]
     if os.geteuid() != 0 or missing:
         skip("all", f"{', '.join(missing)} is missing" if missing else "it takes root's rights")
@@ -77,7 +85,7 @@ def network(name, ours, net):
 
 
 def capture(folder, *options, command=(), prefix=(), program=OVERHEAD):
-    """Returns how a capture into the folder ended, its record, None where there is none, and what it said."""
+    """Returns the status of a capture into the folder, its record or None, and its messages."""
     words = [*prefix, program, "capture", "-o", folder, "--force", "--format", "json", *options]
     done = run([*words, *(["--", *command] if command else [])], cwd=pathlib.Path(folder).parent)
     record = json.loads(pathlib.Path(folder, "run.json").read_text()) if done.stdout else None
@@ -85,7 +93,7 @@ def capture(folder, *options, command=(), prefix=(), program=OVERHEAD):
 
 
 def captured(folder, *options, command=()):
-    """The same for a capture that must have a record; ends the test where there is none."""
+    """Like `capture`, but ends the test if there is no record."""
     status, record, said = capture(folder, "-q", *options, command=command)
     if record is None:
         sys.exit(f"{TEST}: {pathlib.Path(folder).name}: {said}")
@@ -108,7 +116,7 @@ def read_again(name, folder, record):
 
 
 def wait_for(condition, what, seconds=20):
-    """Returns what the condition gives once it gives something."""
+    """Returns the value of the condition once it is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
@@ -118,7 +126,7 @@ def wait_for(condition, what, seconds=20):
 
 
 def connect(place):
-    """Returns a connection to (address, port), or to the path of a socket, once somebody listens there."""
+    """Returns a connection to (address, port), or to the path of a socket, once a server listens there."""
     def attempt():
         with contextlib.suppress(OSError):
             if isinstance(place, tuple):
@@ -126,7 +134,7 @@ def connect(place):
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(str(place))
             return connection
-    return wait_for(attempt, f"somebody who listens on {place}")
+    return wait_for(attempt, f"a server on {place}")
 
 
 def ask(connection, request, until=b"\r\n"):
@@ -194,7 +202,7 @@ class Redis:
 
 
 def redis_counters(connection):
-    """Returns what a Redis has counted: `total_…` of INFO, `calls` by command; and the `length` of the answer that says so."""
+    """Returns what a Redis has counted: `total_…` of INFO, `calls` by command; and the `length` of its answer."""
     connection.sendall(b"INFO everything\r\n")
     with connection.makefile("rb") as answer:
         head = answer.readline()
@@ -207,7 +215,7 @@ def redis_counters(connection):
 
 
 def memcached_counters(connection):
-    """Returns what a memcached has counted, by its own names; and the `length` of the answer that says so."""
+    """Returns what a memcached has counted, by its own names; and the `length` of its answer."""
     answer = ask(connection, b"stats\r\n", until=b"END\r\n")
     fields = (line.split() for line in answer.decode().splitlines() if line.startswith("STAT "))
     return {"length": len(answer), **{name: int(value) for _, name, value, *more in fields if not more and value.isdigit()}}
@@ -227,3 +235,18 @@ def finish():
     word = "FAILED" if counts["failed"] else "ok"
     print(f"test result: {word}. {counts['passed']} passed; {counts['failed']} failed; {counts['skipped']} ignored")
     sys.exit(1 if counts["failed"] else 0)
+
+
+def relay():
+    """Reports the checks of the shell test `argv[1]` from standard input. Prints no last line if the test ends early."""
+    global TEST
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    TEST, received = sys.argv[1], b""
+    while part := os.read(0, 65536):
+        *whole, received = (received + part).split(b"\0")
+        for word, *rest in (fields.decode(errors="replace").split("\x1f", 2) for fields in whole):
+            finish() if word == "finished" else report(word, *rest)
+
+
+if __name__ == "__main__":
+    relay()

@@ -1,19 +1,23 @@
 # shellcheck shell=bash
-# What the shell tests of lab/test share: checks and their counts, captures, the last line. Sourced, never run.
+# What the shell tests of lab/test share: captures, and checks, which lab/lib/testing.py prints and counts. Sourced, never run.
 
 # shellcheck source=../lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 TEST=${0##*/}
-passed=0 failed=0 skipped=0
 # `sudo lab/test/live` is root's: its commands write where root alone may.
 unset SUDO_UID SUDO_GID SUDO_USER
 # What `capture` adds to every capture, and `holds` puts before every expression.
 CAPTURE=() JQ=''
 
-ok() { echo "$TEST $1 ... ok${2:+ ($2)}"; passed=$((passed + 1)); }
-not_ok() { echo "$TEST $1 ... FAILED: $2"; failed=$((failed + 1)); }
-skip() { echo "$TEST $1 ... skipped: $2"; skipped=$((skipped + 1)); }
+# report passed|failed|skipped|finished [NAME [DETAIL]]
+report() {
+    [ -n "${REPORTER:-}" ] || { exec {REPORTS}> >(exec python3 -B "$ROOT/lab/lib/testing.py" "$TEST"); REPORTER=$!; }
+    printf '%s\x1f%s\x1f%s\0' "$1" "${2:-}" "${3:-}" >&"$REPORTS"
+}
+ok() { report passed "$@"; }
+not_ok() { report failed "$@"; }
+skip() { report skipped "$@"; }
 
 # same NAME WANTED FOUND
 same() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "wanted $2, found $3; $(tail -n 2 "$WORK/err" 2>/dev/null)"; fi; }
@@ -34,8 +38,8 @@ check() {
     if "${@:2}" >"$WORK/said" 2>&1; then
         ok "$1" "$(sed -n 's/^note: //p' "$WORK/said")"
     else
-        not_ok "$1" ''
-        tail -n 20 "$WORK/said"
+        not_ok "$1" "
+$(tail -n 20 "$WORK/said")"
     fi
 }
 
@@ -50,9 +54,7 @@ capture() {
 
 # finish: the last line, like that of cargo test, and the status.
 finish() {
-    local word=ok
-    [ "$failed" -eq 0 ] || word=FAILED
-    echo "test result: $word. $passed passed; $failed failed; $skipped ignored"
-    [ "$failed" -eq 0 ]
+    report finished
+    wait "$REPORTER"
     exit
 }

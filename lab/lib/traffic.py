@@ -69,7 +69,7 @@ def bursts(source, target, server_port, conversations, seed=7):
     """
     chance = random.Random(seed)
     frames = [(seconds, fraction, bytearray(data), wire) for seconds, fraction, data, wire in packets(source)]
-    # Units of the file's fractions in a second: it says so in its first bytes.
+    # Units of the file's fractions in a second, by its first bytes.
     unit = 1_000_000_000 if Path(source).read_bytes()[:4] == b"\x4d\x3c\xb2\xa1" else 1_000_000
     times = [seconds * unit + fraction for seconds, fraction, _, _ in frames]
     length, start, written = times[-1] - times[0] + 1, 1_700_000_000 * unit, 0

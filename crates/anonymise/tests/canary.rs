@@ -1,14 +1,7 @@
 //! Puts a word wherever users choose content, in every protocol, and checks that no copy contains it.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-#[path = "canary/conversations.rs"]
-mod conversations;
-#[path = "canary/fields.rs"]
-mod fields;
-
-use conversations::{CANARY, Conversation, Packed, all_conversations};
-use fields::Fields;
+use crate::conversations::{CANARY, Conversation, Packed, all_conversations};
+use crate::fields::Fields;
 use overhead_anonymise::{Anonymiser, FillerKey};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::{Frame, LinkType};

@@ -1,7 +1,5 @@
 //! Puts a word wherever users choose content, compressed or not, and checks that no copy contains it.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use overhead_anonymise::{Anonymiser, FillerKey};
 use overhead_dissect::Selection;

@@ -1,10 +1,5 @@
 //! Copies all recorded sessions and checks byte counts, user data and checksums.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
-
-#[path = "canary/fields.rs"]
-mod fields;
-
 use overhead_anonymise::{Anonymiser, FillerKey};
 use overhead_capture::{FileSource, FrameSource};
 use overhead_dissect::explain::{ByteVisibility, ConnectionStates, UnpostedStream};
@@ -315,7 +310,7 @@ fn copies_of_recorded_sessions_have_the_same_figures() {
 #[test]
 fn every_field_has_a_rule() {
     for (path, selection) in cases() {
-        let mut dissector = Dissector::new(selection, fields::Fields::default());
+        let mut dissector = Dissector::new(selection, crate::fields::Fields::default());
         for frame in frames(&path) {
             dissector.frame(&frame.frame());
         }

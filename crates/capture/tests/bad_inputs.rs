@@ -2,14 +2,10 @@
 //! good frames, and a description of the tail.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use overhead_capture::{CutReason, FileSource};
 use std::fs;
 use std::path::PathBuf;
-use support::*;
 
 /// Checks the error of each input, after the name.
 fn check(table: &[(&[u8], &str)]) {

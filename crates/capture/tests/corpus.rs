@@ -1,10 +1,8 @@
 //! Third-party captures next to the repository, if present, have the frames and bytes that the oracle reports.
 
-mod support;
-
+use crate::support::{Owned, drain};
 use overhead_capture::FileSource;
 use std::path::Path;
-use support::{Owned, drain};
 
 #[test]
 fn frames_and_bytes_agree_with_the_oracle() {

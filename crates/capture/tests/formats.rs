@@ -1,13 +1,9 @@
 //! Reads every kind of file in both byte orders.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use overhead_capture::FrameSource;
 use std::io::Write;
-use support::*;
 
 #[test]
 fn pcap_in_both_byte_orders_and_both_units() {

@@ -1,13 +1,9 @@
 //! Every prefix of a file gives a prefix of its frames and reports the cut, or is an error that does.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use overhead_capture::{CutReason, SourceError};
 use std::io::Write;
-use support::*;
 
 fn pcap(order: Order, magic: u32) -> Vec<u8> {
     let mut file = pcap_header(order, magic, 1);

@@ -1,15 +1,11 @@
 //! No input makes the reader panic, and what is written is what is read.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use overhead_capture::{PcapngWriter, WriterOptions};
 use overhead_model::frame::{Frame, LinkType};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::*;
 
 /// First bytes of every known format.
 const STARTS: [&[u8]; 9] = [

@@ -1,16 +1,12 @@
 //! Reads the writer's files back, with this crate and with tshark if installed.
 
 // Test helpers fail by panicking.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
+use crate::support::*;
 use overhead_capture::{FileSource, KernelStats, PcapngWriter, WriteError, WriterOptions};
 use overhead_model::frame::{Frame, LinkType};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::*;
 
 /// Ethernet, IPv4, TCP from port 40000 to 6379 with nine bytes of payload, all from documentation address space.
 const FRAME: [u8; 63] = [

@@ -81,7 +81,7 @@ mod tests {
             // Version 2 states its length in advance.
             let told = if bytes == TEXT { len } else { FIXED };
             (0..told).for_each(|cut| {
-                assert_eq!(ProxyHeader::detect(&bytes[..cut]), ProxyHeader::Begun, "{cut} of {bytes:?}")
+                assert_eq!(ProxyHeader::detect(&bytes[..cut]), ProxyHeader::Begun, "{cut} of {bytes:?}");
             });
         }
         assert_eq!(ProxyHeader::detect(&[b"PROXY TCP4 ", &[b'1'; 100][..]].concat()), ProxyHeader::None);

@@ -1,10 +1,6 @@
 //! Bounds of a run that are counted and said when they are reached.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
-use common::{Captured, Talk, dissect};
+use crate::common::{Captured, Talk, dissect};
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::{Selection, limits};
 use overhead_model::{Account, Class, Protocol, Side};

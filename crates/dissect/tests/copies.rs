@@ -1,10 +1,6 @@
 //! Recorded sessions as other taps would have captured them: each figure is that of the session, or a note says why it may not be.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
-mod common;
-
-use common::{Book, Captured, dissect};
+use crate::common::{Book, Captured, dissect};
 use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_decode::Note;
 use overhead_dissect::Selection;

@@ -1,13 +1,7 @@
 //! Explanations of conversations that are hard to explain: shared, lost, repeated, cut and compressed bytes.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
-mod common;
-#[path = "common/explained.rs"]
-mod explained;
-
-use common::{HEADERS, Talk};
-use explained::{Stored, check, pieces};
+use crate::common::{HEADERS, Talk};
+use crate::explained::{Stored, check, pieces};
 use overhead_dissect::Selection;
 use overhead_dissect::explain::{ByteVisibility, ExplainedOperation, FoundOperation, FrameItem};
 use overhead_model::Side::{self, Request, Response};
@@ -25,7 +19,7 @@ fn explain(talk: &Talk) -> Vec<(FoundOperation, ExplainedOperation)> {
 
 fn stored(talk: &Talk) -> Vec<Stored> {
     let frames = talk.frames.iter();
-    let store = |frame: &common::Captured| Stored {
+    let store = |frame: &crate::common::Captured| Stored {
         time_ns: frame.time_ns,
         link: LinkType::ETHERNET,
         original_len: frame.original_len,

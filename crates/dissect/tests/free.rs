@@ -1,7 +1,5 @@
 //! The promise of `Decoder::idle_state` and `Out::post_free`, on what was recorded of real servers and drivers.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
 use etherparse::{SlicedPacket, TransportSlice};
 use overhead_model::{Side, System};
 use overhead_protocols::{AnyDecoder, SharedContext};

@@ -1,10 +1,6 @@
 //! Where the bytes of frames go: headers shared, acknowledgments and repeats charged, gaps left out.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
-mod common;
-
-use common::{Book, HEADERS, Talk, dissect};
+use crate::common::{Book, HEADERS, Talk, dissect};
 use overhead_dissect::Selection;
 use overhead_model::Account::{Control, Data, Ip, Link, Metadata, Retransmission, Tcp, Unknown};
 use overhead_model::Side::{Request, Response};

@@ -1,10 +1,6 @@
 //! Everything around a TCP segment: link layers, tags, extension headers, tunnels, fragments, padding, and lengths that lie.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
-mod common;
-
-use common::{Book, Captured, HEADERS, Talk, dissect};
+use crate::common::{Book, Captured, HEADERS, Talk, dissect};
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::Selection;
 use overhead_model::Account::{Data, Ip, Link, Retransmission, Tcp};

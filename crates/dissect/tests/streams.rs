@@ -1,10 +1,6 @@
 //! Byte streams that no frame carried come to the same operations and payload accounts as the same bytes in frames.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
-use common::{Book, Captured, List, Talk, dissect};
+use crate::common::{Book, Captured, List, Talk, dissect};
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::stream::unix_ends;
 use overhead_model::{Account, Class, DecidedBy, Frame, LinkType, Protocol, Side, StreamPiece, Transport};

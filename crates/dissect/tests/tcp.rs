@@ -1,10 +1,6 @@
 //! TCP behavior: opening, closing, probing and repeating, in captures that miss a part of it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
-mod common;
-
-use common::{HEADERS, Talk, dissect};
+use crate::common::{HEADERS, Talk, dissect};
 use overhead_decode::Note;
 use overhead_dissect::{Dissector, Selection};
 use overhead_model::Account::{Control, Data, Retransmission, Unknown};

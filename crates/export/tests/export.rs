@@ -1,7 +1,5 @@
 //! Exports fixtures and reads them back: every byte of the frames is in one row, for each format and number of threads.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test that cannot go on has failed")]
-
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use serde_json::Value;

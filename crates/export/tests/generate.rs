@@ -1,7 +1,5 @@
 //! The man page and completions contain every option of `--help`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output};

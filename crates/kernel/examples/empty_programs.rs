@@ -1,5 +1,5 @@
 //! Runs empty BPF programs at both ends of every system call (with `--return`, only at the return) until killed.
-//! Their cost to a load is the least that any counter of system calls has. For `lab/measure/bench-peers`, as root.
+//! Their cost to a load is the least that any counter of system calls has. For `lab/measure/bench-peers.py`, as root.
 
 mod empty;
 

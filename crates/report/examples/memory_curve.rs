@@ -1,4 +1,4 @@
-//! Draws the memory of a process over time, as `lab/measure/soak` samples it. The argument is a CSV file with `seconds`, `rss_kb` and
+//! Draws the memory of a process over time, as `lab/measure/soak.py` samples it. The argument is a CSV file with `seconds`, `rss_kb` and
 //! `anonymous_kb`, after a first line with the note below the chart. Writes SVG and PNG next to the file.
 
 #![allow(clippy::unwrap_used, reason = "a tool of the lab: what cannot be read is shown by the panic")]

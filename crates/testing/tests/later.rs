@@ -1,7 +1,5 @@
 //! Recorded conversations whose beginning was not captured.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use overhead_model::Protocol;
 use overhead_testing::hostile::begun_later;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! What the memo takes comes to the record that comes of it the general way.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use overhead_model::Side;
 use overhead_report::Aggregate;
 use overhead_testing::hostile::{ScriptedCapture, Target, random_script, seeds};

@@ -1,8 +1,6 @@
 //! Every fuzz target on its seeds, on what was found before, and on a few thousand inputs made of them: the same ones
 //! each time.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use overhead_model::Protocol;
 use overhead_testing::hostile::{Target, seeds};
 use std::fs;

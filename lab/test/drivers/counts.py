@@ -28,7 +28,7 @@ BACKEND = {
 # Messages without a type byte, by the field that stands for one.
 REQUESTS = "SSL, GSS or cancel request"
 UNTYPED = {"protocol version": "Startup message", "request code": REQUESTS}
-# RESP: the fields that begin an element, and the elements that tshark knows (RESP2).
+# RESP: the fields that start an element, and the elements that tshark decodes (RESP2).
 ELEMENTS = {"argument count", "argument length", "count", "length", "null", "type"}
 RESP = {"*": "resp.array", "$": "resp.bulk_string", "+": "resp.string", "-": "resp.error", ":": "resp.integer"}
 UNFINISHED = "resp.reassembled_in_next_frame"

@@ -1,4 +1,4 @@
-"""`lab/test/crosscheck --drivers [NAME…]`: each driver's program against a real server, captured, and what overhead makes of the
+"""`lab/test/crosscheck.py --drivers [NAME…]`: each driver's program against a real server, captured, and what overhead makes of the
 capture held against the program's own count, tshark, and the server's counters. NAME is a protocol (`cql`), or one
 driver of it (`cql/java`)."""
 
@@ -43,7 +43,7 @@ ARGUMENTS = {
     ("mysql", "mysql2"): [(), ("compress",)],
     ("pgwire", "psycopg"): [(), ("direct",)],
 }
-# What a driver asks of a server on its own, or a server counts on its own, beside what the program says.
+# What a driver asks of a server on its own, or a server counts on its own, beside what the program counts.
 BESIDE = {
     # Whether the session reads only, which it asks MySQL from version 8 on before it writes.
     ("mysql/connector-j", "mysql"): ("asked", "SELECT", 7),
@@ -55,11 +55,11 @@ BESIDE = {
 
 
 class Failed(Exception):
-    """A driver's program, or its capture, came to nothing; says why."""
+    """The reason why a driver's program or its capture failed."""
 
 
 class Dropped(Failed):
-    """tcpdump has lost packets: the run says nothing."""
+    """tcpdump has lost packets: the run proves nothing."""
 
 
 def run(program, port, server, scratch):
@@ -116,7 +116,7 @@ def by_the_program(said, record):
 
 
 def by_the_capture(system, port, scratch, record, streams, said):
-    """tshark's figures, or those of its TCP streams."""
+    """The numbers of tshark, or of its TCP streams."""
     file = scratch / "capture.pcap"
     keys = scratch / "keys.log"
     for side in ("request", "response"):
@@ -151,7 +151,7 @@ def by_itself(said, status, record):
 
 
 def check(program, server):
-    """All rows (what, overhead's figure, the other's) of one program against one server, and what else there is to say."""
+    """All rows (what, overhead's number, the other's) of one program against one server, and what else there is to say."""
     system, _, kind = SYSTEMS[program.protocol]
     port = captures.port(server)
     with tempfile.TemporaryDirectory(prefix="overhead-drivers.") as folder:
@@ -218,7 +218,7 @@ def main(names, table):
 
 
 def summary(name, figures):
-    """One row for all figures of a kind that agree, and one for each that does not."""
+    """One row for all numbers of a kind that agree, and one for each that does not."""
     rows, bad, agreed = [], 0, {}
     for what, mine, theirs in figures:
         kind = what.split(":")[0].split(",")[0]

@@ -20,7 +20,7 @@ INSTALL_SECONDS = 900
 
 
 class Missing(Exception):
-    """A driver cannot be had here; says why."""
+    """The reason why a driver is unavailable here."""
 
 
 def cache():
@@ -99,7 +99,7 @@ class Program:
         if folder.is_dir():
             return folder
         print(f"installing {self.name}", file=sys.stderr)
-        # A virtual environment knows its own path, so it is made where it stays.
+        # A virtual environment contains its own path, so it is made where it stays.
         folder.mkdir(parents=True)
         try:
             shutil.copy(self.source, folder / self.file)

@@ -1,6 +1,6 @@
 """Servers as witnesses: what their own counters say was asked of them, over a connection of the witness's own that the
 capture leaves out. Each class has `port`, the local port of that connection (0 where it has none), and gives rows
-(what, overhead's figure, the server's) for a record once the program is done."""
+(what, overhead's number, the server's) for a record once the program is done."""
 
 import json
 import os
@@ -42,10 +42,10 @@ class Server:
         self.before = self.counters()
 
     def greet(self):
-        """What a connection begins with."""
+        """The first bytes of a connection."""
 
     def held(self):
-        """Reads what the server knows of connections that are still open."""
+        """Reads what the server counted of connections that are still open."""
 
     def finish(self):
         first_answer = self.answered

@@ -24,7 +24,7 @@ class Part(ctypes.Structure):
 
 
 class Message(ctypes.Structure):
-    """struct mmsghdr, which begins with a struct msghdr"""
+    """struct mmsghdr, which starts with a struct msghdr"""
     _fields_ = [("name", ctypes.c_void_p), ("name_length", ctypes.c_uint32), ("parts", ctypes.POINTER(Part)), ("count", ctypes.c_size_t),
                 ("control", ctypes.c_void_p), ("control_length", ctypes.c_size_t), ("flags", ctypes.c_size_t), ("moved", ctypes.c_uint32)]
 

@@ -7,10 +7,10 @@ import pathlib
 import sys
 
 sys.path[:0] = [sys.argv[1], str(pathlib.Path(__file__).resolve().parents[3] / "lib")]
-import answers  # noqa: E402
-from check import spark_session  # noqa: E402
-from pyspark.sql import functions as f  # noqa: E402
-from testing import check, finish  # noqa: E402
+import answers
+from check import spark_session
+from pyspark.sql import functions as f
+from testing import check, finish
 
 
 def known(spark):

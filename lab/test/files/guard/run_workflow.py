@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lab/test/files/guard/run-workflow WORKFLOW ACTION.yml OVERHEAD [--skip STEP]… [--replace OLD=NEW]…: the steps of a workflow's only job, one after the other,
+"""lab/test/files/guard/run_workflow.py WORKFLOW ACTION.yml OVERHEAD [--skip STEP]… [--replace OLD=NEW]…: the steps of a workflow's only job, one after the other,
 in the current folder, as a runner of GitHub would run them: those of the action that it uses, with the workflow's inputs, and
 its own commands. Actions of others (checking out, keeping files) are left out. Ends with the status of the step that fails.
 """
@@ -27,7 +27,7 @@ def value(expression: str, inputs: dict[str, str], temp: str) -> str:
         elif choice.startswith("format('{0}"):
             found = choice.split("'")[1].replace("{0}", temp)
         else:
-            raise SystemExit(f"run-workflow: {expression}: not known here")
+            raise SystemExit(f"run_workflow.py: {expression}: not known here")
         if found:
             return found
     return ""
@@ -76,7 +76,7 @@ def main() -> None:
         unknown = given.keys() - action["inputs"].keys()
         missing = {name for name, it in action["inputs"].items() if it.get("required")} - given.keys()
         if unknown or missing:
-            raise SystemExit(f"run-workflow: inputs unknown {sorted(unknown)}, missing {sorted(missing)}")
+            raise SystemExit(f"run_workflow.py: inputs unknown {sorted(unknown)}, missing {sorted(missing)}")
         inputs = {name: str(it.get("default", "")) for name, it in action["inputs"].items()}
         for inner in action["runs"]["steps"]:
             run(inner, {**inputs, **given, "overhead": options.overhead}, temp)

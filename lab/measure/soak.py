@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""lab/measure/soak [--seconds N] [--write] [BINARY]: a capture at full rate for ten minutes, and what it holds of memory, descriptors and maps.
+"""lab/measure/soak.py [--seconds N] [--write] [BINARY]: a capture at full rate for ten minutes, and what it holds of memory, descriptors and maps.
 
 Redis of its own is loaded by redis-benchmark without a pause, with and without pipelines, by new connections every few
 seconds; the capture counts system calls, rotates its packets and is scraped. Memory is sampled every second: after a
@@ -22,14 +22,14 @@ import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import ROOT, Redis, check, finish, require_root  # noqa: E402
+from testing import ROOT, Redis, check, finish, require_root
 
 PORT = int(os.environ.get("OVERHEAD_SOAK_PORT", "7395"))
 METRICS = f"127.0.0.1:{int(os.environ.get('OVERHEAD_SOAK_METRICS_PORT', '7396'))}"
 # Of the time, and in seconds at most.
 WARM_UP_SHARE, WARM_UP = 0.2, 60
 ALLOWED = 0.05
-# The samples, below a line that says how they were taken.
+# The samples, below a line about how they were taken.
 RECORD = ROOT / "docs/images/soak.csv"
 LOADS = [["-t", "get,set", "-r", "100000"], ["-t", "get,set", "-r", "100000", "-P", "16"]]
 

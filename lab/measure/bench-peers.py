@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
-"""lab/measure/bench-peers BINARY [--rounds N] [--write FILE]: overhead beside the tools used instead.
-lab/measure/bench-peers --instructions BINARY… [--keep FOLDER] [--only WORD]… [--option OPTION]…: instructions per frame alone.
+"""lab/measure/bench-peers.py BINARY [--rounds N] [--write FILE]: overhead beside the tools used instead.
+lab/measure/bench-peers.py --instructions BINARY… [--keep FOLDER] [--only WORD]… [--option OPTION]…: instructions per frame alone.
 
 Makes the traffic (loads on the lab's own servers, and recordings copied to many connections), then lets each tool in turn
 read the same files and watch the same load, in rounds that go through all tools, so that a slow moment of the machine falls
@@ -31,10 +31,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-import adversary  # noqa: E402
-import callgrind  # noqa: E402
-import captures  # noqa: E402
-from captures import LAB, REDIS, redis_benchmark  # noqa: E402
+import adversary
+import callgrind
+import captures
+from captures import LAB, REDIS, redis_benchmark
 
 TSHARK_FRAMES = 60_000  # tshark takes seconds for so many; rates are compared
 LIVE_REQUESTS = 100_000

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/agent [BINARY]: the agent against the servers' own counters, the interfaces', and its configuration's prices.
+"""lab/test/agent.py [BINARY]: the agent against the servers' own counters, the interfaces', and its configuration's prices.
 
 Three servers in network namespaces of their own (Redis, memcached, PostgreSQL) serve clients in two zones. Takes root's rights; two
 minutes. Ends with a line like that of cargo test.
@@ -22,7 +22,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import (OVERHEAD, REDIS, ROOT, ask, check, connect, finish, memcached_counters, must, network, postgres, redis_counters,  # noqa: E402
+from testing import (OVERHEAD, REDIS, ROOT, ask, check, connect, finish, memcached_counters, must, network, postgres, redis_counters,
                      require_root, run, skip, start, wait_for)
 
 LISTEN = "127.0.0.1:29475"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""lab/release/book [--check]: docs/ as a static book in target/book, by mdBook, which cargo installs where it is not there yet.
+"""lab/release/book.py [--check]: docs/ as a static book in target/book, by mdBook, which cargo installs where it is not there yet.
 
-Every page below docs/ must stand in docs/SUMMARY.md. Links to files of the repository that are no pages lead to the
-repository's web address; every other link must lead to a file of the book, and to a heading that is there. Addresses on the
-web are not asked for.
+Every page below docs/ must stand in docs/SUMMARY.md. Links to other files of the repository lead to its web address in
+Cargo.toml, or without one to the checkout. Every other link must lead to a file of the book, and to a heading that is
+there. Addresses on the web are not fetched.
 
   --check   looks at links of all Markdown files of the repository, without mdBook and without building anything
 """
@@ -18,7 +18,7 @@ import urllib.parse
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-WEB = re.search(r'^repository = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1] + "/blob/main/"
+REPOSITORY = re.search(r'^repository = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)
 VERSION = "0.5.4"
 OUT = ROOT / "target/book"
 ELSEWHERE = ("http:", "https:", "mailto:", "data:", "javascript:")
@@ -119,7 +119,7 @@ def mend(path):
             source = Path(os.path.normpath(ROOT / "docs" / below.parent / plain))
             for one in (source, source.with_suffix(".md")):
                 if one.exists() and one.is_relative_to(ROOT):
-                    new = WEB + one.relative_to(ROOT).as_posix()
+                    new = f"{REPOSITORY[1]}/blob/main/{one.relative_to(ROOT)}" if REPOSITORY else os.path.relpath(one, path.parent)
         if new is None:
             dead.append(f"{below}: {link}: no such page")
             continue
@@ -153,7 +153,7 @@ def build():
 
 def main():
     if sys.argv[1:] not in ([], ["--check"]):
-        sys.exit("usage: lab/release/book [--check]")
+        sys.exit("usage: lab/release/book.py [--check]")
     count, dead = check_sources()
     print(f"{count} links between the Markdown files of the repository")
     if not dead and not sys.argv[1:]:
@@ -161,7 +161,7 @@ def main():
         print(f"{pages} pages with {links} links: {OUT.relative_to(ROOT)}/index.html")
     for line in dead:
         print(f"dead: {line}", file=sys.stderr)
-    sys.exit(f"lab/release/book: {len(dead)} dead links or pages left out" if dead else 0)
+    sys.exit(f"lab/release/book.py: {len(dead)} dead links or pages left out" if dead else 0)
 
 
 main()

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/fleet [PROGRAMS]: the fleet's jobs on a cluster of this machine: 64 capture files, two of them bad, and a killed executor.
+"""lab/test/fleet.py [PROGRAMS]: the fleet's jobs on a cluster of this machine: 64 capture files, two of them bad, and a killed executor.
 
 Holds the data set against runs of `overhead export` for each host and interface by itself (byte for byte) and against the ledger of
 `overhead analyze` (sums), then has the job done again, then has `fleet/answers.py` answer. PROGRAMS is the folder of `overhead` and
@@ -15,8 +15,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import ROOT, check, finish, must, run  # noqa: E402
-import traffic  # noqa: E402
+from testing import ROOT, check, finish, must, run
+import traffic
 
 PROGRAMS = pathlib.Path(sys.argv[1] if sys.argv[1:] else ROOT / "target/release").resolve()
 PYTHON = pathlib.Path(os.environ.get("OVERHEAD_EXPORT_PYTHON", ROOT / ".lab/export/venv/bin/python"))
@@ -102,7 +102,7 @@ def spark(work, script, words):
         "SPARK_WORKER_DIR": str(work / "spark"),
         "SPARK_LOCAL_DIRS": str(work / "spark"),
     }
-    submit = [f"{import_path}/bin/spark-submit", "--master", f"local-cluster[2,1,1024]", "--conf", "spark.executor.memory=768m"]
+    submit = [f"{import_path}/bin/spark-submit", "--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=768m"]
     # A file system of the same paths everywhere, and no way to this machine but its own.
     submit += ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=768m", "--conf", "spark.sql.shuffle.partitions=8"]
     return run([*submit, ROOT / "fleet" / script, *words], env=environment, cwd=work)
@@ -271,7 +271,7 @@ def sampled_captures_say_how_far_they_may_be_off(work):
 
 def main():
     if not PYTHON.exists():
-        sys.exit(f"lab/test/fleet: {PYTHON} is missing: lab/install export")
+        sys.exit(f"lab/test/fleet.py: {PYTHON} is missing: lab/install export")
     with tempfile.TemporaryDirectory(prefix="overhead-fleet-test-", ignore_cleanup_errors=True) as folder:
         work = pathlib.Path(folder)
         test(work)

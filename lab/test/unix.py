@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/unix [BINARY]: UNIX sockets against real servers, their own counters, and the same load over TCP.
+"""lab/test/unix.py [BINARY]: UNIX sockets against real servers, their own counters, and the same load over TCP.
 
 Starts servers of its own in a folder of its own, on ports 21511 to 21514, and ends with a line like that of cargo test.
 Needs root's rights and Linux 6.3; a server that is not installed is skipped.
@@ -16,8 +16,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-import testing  # noqa: E402
-from testing import OVERHEAD, PAYLOAD, ROOT, captured, check, connect, finish, memcached_counters, read_again, redis_counters, require_root, run, skip, start, wait_for, workload  # noqa: E402
+import testing
+from testing import OVERHEAD, PAYLOAD, ROOT, captured, check, connect, finish, memcached_counters, read_again, redis_counters, require_root, run, skip, start, wait_for, workload
 
 
 class Lab:

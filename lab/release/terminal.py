@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lab/release/terminal [-o FILE] [BINARY]: draws docs/images/terminal.svg, a terminal that plays a real run of `overhead`.
+"""lab/release/terminal.py [-o FILE] [BINARY]: draws docs/images/terminal.svg, a terminal that plays a real run of `overhead`.
 
 Starts the lab's Redis, runs the commands of COMMANDS in a temporary folder as a reader would, and draws what they print on a terminal of 108
 columns. BINARY is target/release/overhead unless you name another. Capturing needs root or sudo.
@@ -53,7 +53,7 @@ def transcript(binary):
 
 
 def scenes(text):
-    """Commands with the lines of their output; output that does not fit says how much is left out."""
+    """Commands with the lines of their output; output that does not fit ends with how much is left out."""
     found = []
     for line in text.rstrip("\n").split("\n"):
         if line.startswith("$ "):

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/top [BINARY]: the screen of `overhead top` in a terminal of 80x24, live under load and out of a capture: what it shows,
+"""lab/test/top.py [BINARY]: the screen of `overhead top` in a terminal of 80x24, live under load and out of a capture: what it shows,
 what keys do, and that the terminal is as before in the end, however it ends.
 
 Starts a server of its own on port 21611, and ends with a line like that of cargo test. Live parts need root's rights.
@@ -24,7 +24,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import OVERHEAD, ROOT, Redis, check, connect, finish, skip  # noqa: E402
+from testing import OVERHEAD, ROOT, Redis, check, connect, finish, skip
 
 PORT = int(os.environ.get("OVERHEAD_TOP_PORT", "21611"))
 FIXTURE = ROOT / "fixtures/redis-get-set/capture.pcap"

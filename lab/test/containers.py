@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/containers [--engines] [BINARY]: servers in containers, captured by name, against the servers' own counters.
+"""lab/test/containers.py [--engines] [BINARY]: servers in containers, captured by name, against the servers' own counters.
 
 Two network namespaces have a Redis on the same port, in control groups of their own, with the files that Docker and containerd (for
 Kubernetes) keep of their containers: made by hand, in a mount and a network namespace of this test's own. Takes root's rights; seconds.
@@ -21,8 +21,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-import testing  # noqa: E402
-from testing import OVERHEAD, REDIS, check, connect, finish, must, network, payload, redis_counters, require_root, run, skip, workload  # noqa: E402
+import testing
+from testing import OVERHEAD, REDIS, check, connect, finish, must, network, payload, redis_counters, require_root, run, skip, workload
 
 ENGINES = "--engines" in sys.argv
 PORT = 25001

@@ -1,10 +1,10 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/doubling BINARY [--size BYTES] [--only WORD]… [--verb VERB]… [--time] [--jobs N]: what hostile captures cost, and twice as much of them.
+"""lab/test/doubling.py BINARY [--size BYTES] [--only WORD]… [--verb VERB]… [--time] [--jobs N]: what hostile captures cost, and twice as much of them.
 
 Makes each capture of lab/lib/adversary.py at a size [1000000], at twice that and at eight times that. Every verb reads them, and so does
 overhead-export if it lies beside BINARY. Prints a table with three figures for each verb: the ratio of instructions (callgrind) for twice
 the bytes, the instructions for the larger of the two in millions, and the peak memory at eight times the size in MiB. Fails if a ratio
-exceeds 2.5, if memory exceeds 640 MiB, or if a verb crashes.
+exceeds 2.5, if memory exceeds 640 MiB, or if a verb crashes. Ends with a line like that of cargo test.
 --time takes processor time in place of instructions, which is quicker and less exact. It compares the size with eight times the size, for
 three doublings at once, and judges nothing that takes less than 0.2 s.
 """
@@ -21,15 +21,16 @@ from math import log2
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-import adversary  # noqa: E402
-import callgrind  # noqa: E402
+import adversary
+import callgrind
+from testing import check, finish
 
 MOST_MIB, MOST_SECONDS = 640, 600
 # Quadratic work comes to 4. Caches and the allocator add to the time, not to the instructions.
 MOST_RATIO = {"instructions": 2.5, "seconds": 3.2}
 # Bytes for which memory is measured, in sizes.
 LARGE = 8
-# Of what costs next to nothing, starting up is most: ratios say nothing.
+# Most of a small cost is starting up, and its ratio means nothing.
 LEAST = {"instructions": 30e6, "seconds": 0.2}
 # A damaged capture is read all the same; explain has no such operation to show.
 STATUSES = (0, 1, 3)
@@ -118,17 +119,16 @@ def main():
     names = [name for name in adversary.GENERATORS if not args.only or any(word in name for word in args.only)]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     args.verb = args.verb or list(verbs(args.binary, "", ""))
-    faults = []
+    found = {}
     print("| capture |", " | ".join(args.verb), "|")
     print("| --- |" + " --- |" * len(args.verb))
     with tempfile.TemporaryDirectory(prefix="doubling.") as folder, ThreadPoolExecutor(args.jobs) as pool:
-        for name, found in [(name, pool.submit(compared, args.binary, name, args, folder)) for name in names]:
-            cells, wrong = found.result()
-            faults += wrong
+        for name, future in [(name, pool.submit(compared, args.binary, name, args, folder)) for name in names]:
+            cells, found[name] = future.result()
             print(f"| {name} |", " | ".join(cells[verb] for verb in args.verb), "|", flush=True)
-    for fault in faults:
-        print(fault, file=sys.stderr)
-    return 1 if faults else 0
+    for name, faults in found.items():
+        check(name, faults, [])
+    finish()
 
 
-sys.exit(main())
+main()

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/crosscheck [FOLDER…] | --counters SERVER… | --drivers [NAME…]: what overhead counts, held against those who count on their own.
+"""lab/test/crosscheck.py [FOLDER…] | --counters SERVER… | --drivers [NAME…]: what overhead counts, held against those who count on their own.
 
 With --counters: a load on each of these servers of the lab, and what they count on their own. With --drivers: the drivers that
 people use, each against a real server, all of them or those named (`cql`, `resp/ioredis`); lab/test/drivers/README.md tells how.
@@ -7,7 +7,7 @@ Otherwise: messages by type in the fixtures of Redis, PostgreSQL, MySQL, memcach
 each against what the server counts on its own: Redis' INFO stats (of Redis 8 by client, CLIENT LIST), MariaDB's and MySQL's SHOW GLOBAL STATUS,
 memcached's stats, the lab's store over HTTP (/stats), and calls by statement PostgreSQL's pg_stat_statements. Not part of `make
 test`, but for two servers' counters: tshark's versions differ in what they know.
-Says what it skipped. Builds what it needs, but for what the environment names: OVERHEAD (the binary) and COUNT_MESSAGES
+Prints what it skipped. Builds what it needs, except for what the environment names: OVERHEAD (the binary) and COUNT_MESSAGES
 (the example of that name in crates/overhead).
 """
 
@@ -25,10 +25,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "drivers"))
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "lib"))
-import captures  # noqa: E402
-from captures import Recording  # noqa: E402
-from counts import OVERHEAD, ROOT, our_messages, tshark_messages  # noqa: E402
-from witness import Httpkv, Memcached, Mysql, Postgres, Redis  # noqa: E402
+import captures
+from captures import Recording
+from counts import OVERHEAD, ROOT, our_messages, tshark_messages
+from witness import Httpkv, Memcached, Mysql, Postgres, Redis
 
 REDIS_PORT, REDIS8_PORT, HTTPKV_PORT, MARIADB_PORT, MYSQL_PORT, POSTGRES_PORT = map(
     captures.port, ("redis", "redis8", "httpkv", "mariadb", "mysql", "postgres18-tls"))
@@ -158,7 +158,7 @@ def http_load():
     connection.close()
 
 
-# Transactions of sysbench, and how often each asks for a row by its key; for ranges it asks once each.
+# Transactions of sysbench, and how often each reads a row by its key. It reads each range once.
 EVENTS, POINT_SELECTS = 200, 10
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/faults [BINARY] [FAULT...]: what goes wrong in the field, made to happen to a capture of real traffic. Each fault may lose
+"""lab/test/faults.py [BINARY] [FAULT...]: what goes wrong in the field, made to happen to a capture of real traffic. Each fault may lose
 what it must, and nothing else; the capture counts that and says it, and `overhead analyze RUNDIR` completes the run.
 
 Without names, all faults that disturb nobody else on this machine; `--list` names them. `cpu-unplugged`, which takes a processor offline
@@ -19,8 +19,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-import testing  # noqa: E402
-from testing import OVERHEAD, ask, check, connect, finish, must, network, require_root, run, skip, wait_for, workload  # noqa: E402
+import testing
+from testing import OVERHEAD, ask, check, connect, finish, must, network, require_root, run, skip, wait_for, workload
 
 PORT = int(os.environ.get("OVERHEAD_FAULTS_PORT", "25400"))
 NAMESPACE = f"ovh-faults-{os.getpid()}"
@@ -453,7 +453,7 @@ def main():
         return print("\n".join(f"{name:20} {function.__doc__}" for name, function in FAULTS.items()))
     unknown = [word for word in words if word not in FAULTS and not os.path.exists(word)]
     if unknown:
-        sys.exit(f"lab/test/faults: no fault {unknown[0]}: `lab/test/faults --list` has them")
+        sys.exit(f"lab/test/faults.py: no fault {unknown[0]}: `lab/test/faults.py --list` has them")
     # What is mounted here is nobody else's.
     require_root("redis-server", "redis-benchmark", "ip", "unshare", namespaces=["--mount"])
     for name in [word for word in words if word in FAULTS] or [name for name in FAULTS if name not in UNASKED]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/only [BINARY]: `capture --only-command` beside other clients of real servers, against the servers' own counts.
+"""lab/test/only.py [BINARY]: `capture --only-command` beside other clients of real servers, against the servers' own counts.
 
 Starts servers of its own in a folder and a network namespace of its own, and ends with a line like that of cargo test.
 Needs root's rights; a server that is not installed is skipped.
@@ -14,8 +14,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-import testing  # noqa: E402
-from testing import OVERHEAD, captured, check, finish, must, network, read_again, require_root, run, skip, start, wait_for, workload  # noqa: E402
+import testing
+from testing import OVERHEAD, captured, check, finish, must, network, read_again, require_root, run, skip, start, wait_for, workload
 
 REDIS, POSTGRES, TRANSLATED = 21521, 21522, 21523
 
@@ -102,7 +102,7 @@ def redis(lab):
     status, record, _, executed = beside(lab, "long", ["long", "short"], [], command)
     whole("long", status, record)
     check("long: as the server counts", (workload(record, "GET"), executed), (20000, 20000))
-    # The benchmark asks for the server's configuration on a connection of its own.
+    # The benchmark reads the server's configuration on a connection of its own.
     check("long: connections", record["tcp"]["connections"], 6)
     packets(lab, "long", record)
     counters = record["counters"]

@@ -1,0 +1,6 @@
+//! The program and its data sets: one test program, because each would link the whole crate.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod export;
+mod generate;
