@@ -71,7 +71,8 @@ test-export: ## every fixture exported, read back by DuckDB, pandas, Polars and 
 	lab/test/export target/release
 	lab/test/fleet.py target/release
 
-install: build bench export ## binaries, man pages and shell completions into PREFIX=/usr/local; asks sudo for the copying alone
+install: build ## binaries, man pages and shell completions into PREFIX=/usr/local; asks sudo for the copying alone
+	cargo build --profile quick --locked -p overhead-bench -p overhead-export
 	lab/release/place '$(PREFIX)'
 
 bench-peers: build bench ## beside tshark, tcpdump, bpftrace, perf and strace, files and live; writes docs/performance.md
