@@ -259,12 +259,8 @@ impl Streams {
     }
 }
 
-fn replace(
-    filler: &Filler,
-    addresses: &Addresses,
-    (treatment, protocol, is_start): (Treatment, Protocol, bool),
-    bytes: &mut [u8],
-) {
+fn replace(filler: &Filler, addresses: &Addresses, how: (Treatment, Protocol, bool), bytes: &mut [u8]) {
+    let (treatment, protocol, is_start) = how;
     match treatment {
         Treatment::Keep => {}
         Treatment::Data => filler.data(bytes),
