@@ -129,11 +129,7 @@ impl ConnectionFlow {
         let mut flow = Self {
             ends,
             is_client_lesser: ends[0] <= ends[1],
-            halves: if segment.stream.is_some() {
-                [StreamReassembly::new_stream(), StreamReassembly::new_stream()]
-            } else {
-                [StreamReassembly::default(), StreamReassembly::default()]
-            },
+            halves: [segment.stream.is_some(); 2].map(StreamReassembly::new),
             book: ConnectionLedger::new(),
             unproven: matches!(stage, FlowStage::Decoding(_)),
             stage,
