@@ -40,12 +40,8 @@ impl ByteEvidence {
     pub fn from_amounts<'a>(amounts: &'a [Amounts; 2], field: &'a str) -> impl Iterator<Item = Self> + use<'a> {
         let all = Side::BOTH.into_iter().flat_map(|side| Account::ALL.map(|account| (side, account)));
         let all = all.map(|(side, account)| (side, account, amounts[side as usize][account]));
-        all.filter(|(_, _, bytes)| *bytes > 0).map(|(side, account, bytes)| Self {
-            side,
-            account,
-            field: field.to_owned(),
-            bytes,
-        })
+        let some = all.filter(|(_, _, bytes)| *bytes > 0);
+        some.map(|(side, account, bytes)| Self { side, account, field: field.to_owned(), bytes })
     }
 }
 
@@ -163,13 +159,8 @@ pub struct AdviceFinding {
 
 impl AdviceFinding {
     /// The observer adds the name of the rule.
-    pub fn new(
-        title: impl Into<String>,
-        subject: FindingSubject,
-        operations: u64,
-        example: impl Into<Option<Example>>,
-    ) -> Self {
-        Self { title: title.into(), subject, operations, example: example.into(), ..Self::default() }
+    pub fn new(title: String, of: impl Into<FindingSubject>, operations: u64, example: Option<Example>) -> Self {
+        Self { title, subject: of.into(), operations, example, ..Self::default() }
     }
 
     /// Subtracts these bytes from a row.

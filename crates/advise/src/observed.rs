@@ -16,7 +16,8 @@ pub struct ObservedConnection {
     pub open: HashMap<Option<u64>, Box<ObservedOperation>>,
     /// With payload, the latest last.
     pub frames: VecDeque<FrameNote>,
-    pub ends: [Option<SocketAddr>; 2],
+    /// The end that sent the first frame.
+    pub first_end: Option<SocketAddr>,
     pub first_ns: Option<u64>,
     /// Time of the last frame with payload, and of the last one without since.
     pub payload_ns: Option<u64>,
@@ -78,18 +79,9 @@ impl RequestDigests {
 }
 
 impl ObservedConnection {
+    /// Returns the index of an end, in order of appearance.
     pub fn end(&mut self, source: SocketAddr) -> usize {
-        match self.ends {
-            [None, _] => {
-                self.ends[0] = Some(source);
-                0
-            }
-            [Some(first), _] if first == source => 0,
-            _ => {
-                self.ends[1] = Some(source);
-                1
-            }
-        }
+        usize::from(*self.first_end.get_or_insert(source) != source)
     }
 
     /// Returns the upper limit of the network's share of an operation's latency, and the number of operations since the

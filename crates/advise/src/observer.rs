@@ -21,8 +21,7 @@ pub struct AdviceObserver {
     seen: SeenTraffic,
     /// Row numbers by protocol, class, name, way of sending and statement.
     numbers: HashMap<(Protocol, Class, String, &'static str, String), usize>,
-    /// Numbers of field names, and the rules that want them as a bit mask.
-    paths: HashMap<Vec<&'static str>, u32>,
+    /// The rules that want a field, by its number, as bit masks.
     wanted: Vec<[u64; Protocol::COUNT]>,
     messages: [bool; Protocol::COUNT],
     numbering: Numbering,
@@ -87,25 +86,16 @@ impl AdviceObserver {
     /// Returns the number of the current field's name.
     fn path(&mut self, side: Side) -> u32 {
         let assembly = &mut self.turns.kept().sides[side as usize];
-        assembly.path.push(assembly.field);
-        let known = self.paths.get(&assembly.path).copied();
-        let number = known.unwrap_or_else(|| {
-            if self.paths.len() >= limits::FIELDS {
-                return limits::FIELDS as u32;
-            }
-            let number = self.paths.len() as u32;
-            let name = assembly.path.join(".");
+        let known = self.wanted.len();
+        let number = self.seen.paths.number(&mut assembly.path, assembly.field, limits::FIELDS);
+        if let Some(name) = self.seen.paths.names.get(known) {
             let mut wanted = [0; Protocol::COUNT];
             for protocol in Protocol::ALL {
-                let who = self.rules.iter().enumerate().filter(|(_, (_, rule))| rule.wants_field(protocol, &name));
+                let who = self.rules.iter().enumerate().filter(|(_, (_, rule))| rule.wants_field(protocol, name));
                 wanted[protocol as usize] = who.fold(0, |bits, (at, _)| bits | 1 << at);
             }
             self.wanted.push(wanted);
-            self.seen.paths.push(name);
-            self.paths.insert(assembly.path.clone(), number);
-            number
-        });
-        assembly.path.pop();
+        }
         number
     }
 
@@ -125,17 +115,8 @@ impl AdviceObserver {
         } else {
             connection.bare_ns = Some(facts.time_ns);
         }
-        let frame = SeenFrame {
-            connection: facts.connection,
-            frame: facts.number,
-            time_ns: facts.time_ns,
-            payload: u64::from(facts.payload_len),
-            window: facts.window,
-            closes: facts.flags.fin || facts.flags.rst,
-            opens: facts.flags.syn,
-            end,
-            latest: connection.latest.map(|operation| Example { operation, frame: facts.number }),
-        };
+        let latest = connection.latest.map(|operation| Example { operation, frame: facts.number });
+        let frame = SeenFrame { facts: &facts, end, latest };
         self.rules.iter_mut().for_each(|(_, rule)| rule.frame(&frame));
     }
 
@@ -147,7 +128,7 @@ impl AdviceObserver {
         let wanted = self.wanted.get(path as usize).and_then(|by| by.get(at)).copied().unwrap_or(0);
         let whole = self.messages.get(at).copied().unwrap_or(false);
         let asks = side == Side::Request && is_asked(account);
-        let name = self.seen.path(path);
+        let name = self.seen.paths.name(path);
         let is_id = side == Side::Request && account == Account::Metadata && is_statement_id(name);
         let keep = match (whole, wanted > 0 || asks || is_id) {
             (true, _) => limits::MESSAGE as u64,
@@ -242,9 +223,8 @@ impl AdviceObserver {
             }
             self.open += 1;
         }
-        connection
-            .open
-            .insert(begun.op, Box::new(ObservedOperation { number: begun.number, ..ObservedOperation::default() }));
+        let operation = ObservedOperation { number: begun.number, ..ObservedOperation::default() };
+        connection.open.insert(begun.op, Box::new(operation));
     }
 
     fn add_to_row(&mut self, row_number: usize, operation: &Operation, open: &ObservedOperation, example: Example) {
@@ -363,11 +343,7 @@ impl Tally for AdviceObserver {
 
 impl Listener for AdviceObserver {
     fn hear(&mut self, step: Trace<'_>) {
-        match step {
-            Trace::Frame(facts) => self.turns.turn(facts.connection, false),
-            Trace::Ending { connection } => self.turns.turn(connection, true),
-            _ => {}
-        }
+        self.turns.hear(&step);
         if let Some(begun) = self.numbering.hear(&step) {
             self.begin(begun);
         }

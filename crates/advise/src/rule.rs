@@ -21,7 +21,7 @@ pub trait Rule {
     fn field(&mut self, _field: &SeenField<'_>) {}
 
     /// Handles a frame of a selected connection.
-    fn frame(&mut self, _frame: &SeenFrame) {}
+    fn frame(&mut self, _frame: &SeenFrame<'_>) {}
 
     /// Handles bytes of a frame that are not new payload.
     fn charge(&mut self, _charge: &SeenCharge) {}

@@ -1,7 +1,8 @@
 //! The observed traffic, as rules receive it.
 
 use crate::finding::{ByteEvidence, Example, FindingSubject};
-use overhead_model::{Account, Amounts, Class, Operation, Protocol, Side};
+use overhead_dissect::explain::FieldPaths;
+use overhead_model::{Account, Amounts, Class, FrameFacts, Operation, Protocol, Side};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -43,13 +44,15 @@ pub struct SeenRow {
     pub fields: BTreeMap<SeenFieldKey, FieldSum>,
 }
 
-impl SeenRow {
-    pub fn subject(&self) -> FindingSubject {
-        let Self { protocol, class, name, via, statement, .. } = self;
+impl From<&SeenRow> for FindingSubject {
+    fn from(row: &SeenRow) -> Self {
+        let SeenRow { protocol, class, name, via, statement, .. } = row;
         let (name, via, statement) = (name.clone(), (*via).to_owned(), statement.clone());
-        FindingSubject { protocol: protocol.name(), class: class.name(), name, via, statement }
+        Self { protocol: protocol.name(), class: class.name(), name, via, statement }
     }
+}
 
+impl SeenRow {
     /// Returns the bytes on the wire of both sides.
     pub fn wire(&self) -> u64 {
         self.amounts.iter().map(Amounts::total).sum()
@@ -57,23 +60,9 @@ impl SeenRow {
 
     /// Returns whether its operations only read.
     pub fn is_read(&self) -> bool {
-        let is_command = matches!(
-            &*self.name,
-            "SELECT"
-                | "GET"
-                | "MGET"
-                | "HGET"
-                | "HGETALL"
-                | "HMGET"
-                | "EXISTS"
-                | "find"
-                | "aggregate"
-                | "get"
-                | "gets"
-                | "mg"
-                | "bin get"
-                | "count"
-        );
+        let of_resp = ["GET", "MGET", "HGET", "HGETALL", "HMGET", "EXISTS"];
+        let of_others = ["SELECT", "find", "aggregate", "count", "get", "gets", "mg", "bin get"];
+        let is_command = of_resp.contains(&&*self.name) || of_others.contains(&&*self.name);
         is_command || self.name.starts_with("GET /")
     }
 
@@ -107,7 +96,7 @@ impl FieldGroup {
 pub struct SeenTraffic {
     pub rows: Vec<SeenRow>,
     /// Field names.
-    pub paths: Vec<String>,
+    pub paths: FieldPaths,
     /// Largest payload of any frame.
     pub largest_payload: u64,
     /// Operations that are in no row.
@@ -125,16 +114,11 @@ impl SeenTraffic {
         self.rows.iter().filter(|row| row.is_workload()).map(|row| row.latency_ns.0).sum()
     }
 
-    /// Returns the name of a field.
-    pub fn path(&self, number: u32) -> &str {
-        self.paths.get(number as usize).map_or("(others)", String::as_str)
-    }
-
     /// Returns the sum of the matching fields of a row.
     pub fn group(&self, row: &SeenRow, fits: impl Fn(Side, &str) -> bool) -> FieldGroup {
         let mut group = FieldGroup::default();
         for (&(side, account, path), sum) in &row.fields {
-            let field = self.path(path);
+            let field = self.paths.name(path);
             if !fits(side, field) {
                 continue;
             }
@@ -152,7 +136,7 @@ impl SeenTraffic {
 
     /// Returns how often a field occurs in a row.
     pub fn times(&self, row: &SeenRow, side: Side, name: &str) -> u64 {
-        let is_this = |(key, _): &(&SeenFieldKey, &FieldSum)| key.0 == side && self.path(key.2) == name;
+        let is_this = |(key, _): &(&SeenFieldKey, &FieldSum)| key.0 == side && self.paths.name(key.2) == name;
         row.fields.iter().filter(is_this).map(|(_, sum)| sum.times).sum()
     }
 }
@@ -206,7 +190,7 @@ pub struct SeenOperation<'a> {
     /// By side.
     pub directions: &'a [SeenDirection; 2],
     pub fields: &'a [(SeenFieldKey, FieldSum)],
-    pub paths: &'a [String],
+    pub paths: &'a FieldPaths,
 }
 
 impl SeenOperation<'_> {
@@ -214,7 +198,7 @@ impl SeenOperation<'_> {
     pub fn group(&self, fits: impl Fn(Side, &str) -> bool) -> ([Amounts; 2], u64) {
         let (mut amounts, mut times) = ([Amounts::ZERO; 2], 0);
         for ((side, account, path), sum) in self.fields {
-            if self.paths.get(*path as usize).is_some_and(|name| fits(*side, name)) {
+            if self.paths.names.get(*path as usize).is_some_and(|name| fits(*side, name)) {
                 amounts[*side as usize][*account] += sum.bytes;
                 times += sum.times;
             }
@@ -258,19 +242,8 @@ pub struct SeenField<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct SeenFrame {
-    pub connection: u64,
-    pub frame: u64,
-    /// Capture time, Unix nanoseconds.
-    pub time_ns: u64,
-    /// Payload bytes.
-    pub payload: u64,
-    /// Window field of the header.
-    pub window: u16,
-    /// `RST` or `FIN` is set.
-    pub closes: bool,
-    /// `SYN` is set.
-    pub opens: bool,
+pub struct SeenFrame<'a> {
+    pub facts: &'a FrameFacts,
     /// Index of the sending end, in order of appearance.
     pub end: usize,
     /// Last operation started on the connection.

@@ -46,7 +46,7 @@ impl WhatIf {
         }
         let changed = seen.rows.iter().zip(&after).filter(|(row, after)| row.amounts != **after);
         let rows = changed.map(|(row, after)| ChangedRow {
-            subject: row.subject(),
+            subject: row.into(),
             count: row.count,
             before: row.amounts,
             after: *after,

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use overhead_advise::{Advice, AdviceObserver, Certainty, SeenTraffic, WhatIf, WhatIfOptions, all};
+use overhead_advise::{Advice, AdviceObserver, Certainty, FindingSubject, SeenTraffic, WhatIf, WhatIfOptions, all};
 use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_dissect::explain::{CaptureReading, Finder, OperationQuery};
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
@@ -163,7 +163,7 @@ fn answers_without_column_metadata_are_those_of_the_session_that_skips_it() {
     let skipped = advise("cassandra-rust-skip").1;
     assert_eq!(what_if.rows.len(), 2, "{what_if:?}");
     for row in &what_if.rows {
-        let measured = skipped.rows.iter().find(|known| known.subject() == row.subject).unwrap();
+        let measured = skipped.rows.iter().find(|known| FindingSubject::from(*known) == row.subject).unwrap();
         assert_eq!(payload(&row.after[1], row.count), payload(&measured.amounts[1], measured.count));
     }
 }

@@ -7,7 +7,9 @@ use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
 use overhead_capture::{FrameSource, KernelFilter, NextFrame};
 use overhead_dissect::{Dissector, Selection};
 use overhead_kernel::{ETHERNET_HEADER, raised};
-use overhead_model::{Account, Class, Ends, LinkType, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{
+    Account, Class, ConnectionEnds, LinkType, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
+};
 use overhead_report::composition::{PartBytes, TrafficPart};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -125,7 +127,7 @@ struct PartTally {
     rows: BTreeMap<TrafficPart, RowId>,
     parts: Vec<TrafficPart>,
     sums: HashMap<(ServerEnd, IpAddr), HashMap<RowId, WindowPart>>,
-    current: Option<Ends>,
+    current: Option<ConnectionEnds>,
 }
 
 impl PartTally {
@@ -135,7 +137,7 @@ impl PartTally {
     }
 
     fn add(&mut self, row: RowId, more: &WindowPart) {
-        let Some(Ends { client, server, .. }) = self.current else { return };
+        let Some(ConnectionEnds { client, server, .. }) = self.current else { return };
         let ends = (ServerEnd::new(server, self.network_namespace), client.ip().to_canonical());
         self.sums.entry(ends).or_default().entry(row).or_default().add(more);
     }
@@ -184,7 +186,7 @@ impl Tally for PartTally {
         true
     }
 
-    fn turn_to(&mut self, ends: &Ends) {
+    fn turn_to(&mut self, ends: &ConnectionEnds) {
         self.current = Some(*ends);
     }
 

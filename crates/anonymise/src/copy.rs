@@ -84,13 +84,8 @@ impl Anonymiser {
         }
         let tags = tags.map_or(0, |tags| tags.len());
         let content = bytes.get_mut(tags..).unwrap_or_default();
-        frame::replace(
-            &self.filler,
-            &self.addresses,
-            frame.link,
-            (frame.original_len as usize).saturating_sub(tags),
-            content,
-        );
+        let wire_len = (frame.original_len as usize).saturating_sub(tags);
+        frame::replace(&self.filler, &self.addresses, frame.link, wire_len, content);
         let at = self.spool.len() + HEADER as u64;
         self.spool.push(&header(frame))?;
         self.spool.push(&bytes)?;
@@ -157,11 +152,14 @@ fn apply(spool: &mut Spool, streams: &mut Streams) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the position of `part`, which is a slice of the frame.
+fn place_in(frame: &Frame<'_>, part: &[u8]) -> usize {
+    (part.as_ptr() as usize).wrapping_sub(frame.bytes.as_ptr() as usize).min(frame.bytes.len())
+}
+
 /// Returns the location of a segment's payload in the copy. The copy of the frame starts at `at`.
 fn whole(frame: &Frame<'_>, segment: &Segment<'_>, at: u64) -> Part {
-    // The payload is a slice of the frame.
-    let from = (segment.payload.as_ptr() as usize).wrapping_sub(frame.bytes.as_ptr() as usize);
-    let from = if from <= frame.bytes.len() { from } else { frame.bytes.len() };
+    let from = place_in(frame, segment.payload);
     let len = segment.payload.len().min(frame.bytes.len() - from);
     Part { at: 0, to: at + from as u64, len: len as u64 }
 }
@@ -169,8 +167,7 @@ fn whole(frame: &Frame<'_>, segment: &Segment<'_>, at: u64) -> Part {
 impl Fragments {
     /// Adds a fragment. Returns the payload's location once the packet is complete.
     fn add(&mut self, frame: &Frame<'_>, fragment: &Fragment<'_>, at: u64) -> Vec<Part> {
-        let from =
-            (fragment.bytes.as_ptr() as usize).wrapping_sub(frame.bytes.as_ptr() as usize).min(frame.bytes.len());
+        let from = place_in(frame, fragment.bytes);
         let packet = self.packets.entry(fragment.key).or_insert_with(|| {
             self.order.push_back(fragment.key);
             Fragmented::default()

@@ -111,20 +111,16 @@ impl Mixed<'_> {
     }
 
     /// Compresses short content to an exact length by trying levels and shares of the content.
-    fn exact<const N: usize>(
-        &self,
-        compress: impl Fn(&[u8], i32) -> Option<Vec<u8>>,
-        levels: [i32; N],
-    ) -> Option<Vec<u8>> {
+    fn exact<const N: usize>(&self, pack: impl Fn(&[u8], i32) -> Option<Vec<u8>>, levels: [i32; N]) -> Option<Vec<u8>> {
         levels.into_iter().filter(|_| self.content.len() <= SHORT).find_map(|level| {
             let (mut fits, mut exceeds) = (0, self.content.len() + 1);
             while fits + 1 < exceeds {
                 let middle = usize::midpoint(fits, exceeds);
-                let len = compress(&self.with(middle), level)?.len();
+                let len = pack(&self.with(middle), level)?.len();
                 if len <= self.len { fits = middle } else { exceeds = middle }
             }
             let near = fits.saturating_sub(NEAR)..(fits + NEAR).min(self.content.len() + 1);
-            let mut packed = near.rev().filter_map(|count| compress(&self.with(count), level));
+            let mut packed = near.rev().filter_map(|count| pack(&self.with(count), level));
             packed.find(|packed| packed.len() == self.len)
         })
     }

@@ -167,11 +167,8 @@ impl Streams {
             for before in known {
                 let (from, end) = (place.start.max(before.start), end.min(before.start + before.len));
                 if from < end {
-                    self.edits.push(Edit::Copy {
-                        from: before.at(from),
-                        to: place.at(from),
-                        len: (end - from).cast_unsigned(),
-                    });
+                    let (to, len) = (place.at(from), (end - from).cast_unsigned());
+                    self.edits.push(Edit::Copy { from: before.at(from), to, len });
                 }
             }
             if place.start + place.len > posted {
@@ -260,47 +257,10 @@ impl Streams {
         }
         direction.retire();
     }
-
-    fn step(&mut self, step: Trace<'_>) {
-        match step {
-            Trace::Frame(facts) => {
-                self.has_heard = true;
-                self.turns.turn(facts.connection, false);
-            }
-            Trace::Ending { connection } => self.turns.turn(connection, true),
-            Trace::Decoding { protocol } => self.turns.kept().protocol = Some(protocol),
-            Trace::Swapped => self.turns.kept().sides.swap(0, 1),
-            Trace::Placed { side, offset } => self.place(side, offset),
-            Trace::Bytes { side, bytes, opaque } => self.turns.kept().sides[side as usize].stream.push(bytes, opaque),
-            Trace::Enter { side, group } => self.turns.kept().sides[side as usize].groups.push(group),
-            Trace::Leave { side } => _ = self.turns.kept().sides[side as usize].groups.pop(),
-            Trace::Field { side, field, len } => {
-                let direction = &mut self.turns.kept().sides[side as usize];
-                (direction.field, direction.field_len, direction.is_taken) = (field, len, false);
-            }
-            Trace::Inner { side, account, field, len } => {
-                self.turns.kept().sides[side as usize].inner.push((account, field, len));
-            }
-            Trace::Packed { side, wire } => self.packed(side, wire),
-            Trace::Posted { side, op, account, in_order: true, .. } => self.posted(side, op, account),
-            Trace::Labelled { op: Some(op), name, .. } => {
-                let connection = self.turns.kept();
-                if connection.protocol == Some(Protocol::Resp) {
-                    connection.names.insert(op, name.into());
-                }
-            }
-            Trace::Closed { op: Some(op), .. } => _ = self.turns.kept().names.remove(&op),
-            _ => {}
-        }
-    }
 }
 
-fn replace(
-    filler: &Filler,
-    addresses: &Addresses,
-    (treatment, protocol, is_start): (Treatment, Protocol, bool),
-    bytes: &mut [u8],
-) {
+fn replace(filler: &Filler, addresses: &Addresses, how: (Treatment, Protocol, bool), bytes: &mut [u8]) {
+    let (treatment, protocol, is_start) = how;
     match treatment {
         Treatment::Keep => {}
         Treatment::Data => filler.data(bytes),
@@ -452,6 +412,32 @@ impl Tally for Streams {
 
 impl Listener for Streams {
     fn hear(&mut self, step: Trace<'_>) {
-        self.step(step);
+        self.turns.hear(&step);
+        match step {
+            Trace::Frame(_) => self.has_heard = true,
+            Trace::Decoding { protocol } => self.turns.kept().protocol = Some(protocol),
+            Trace::Swapped => self.turns.kept().sides.swap(0, 1),
+            Trace::Placed { side, offset } => self.place(side, offset),
+            Trace::Bytes { side, bytes, opaque } => self.turns.kept().sides[side as usize].stream.push(bytes, opaque),
+            Trace::Enter { side, group } => self.turns.kept().sides[side as usize].groups.push(group),
+            Trace::Leave { side } => _ = self.turns.kept().sides[side as usize].groups.pop(),
+            Trace::Field { side, field, len } => {
+                let direction = &mut self.turns.kept().sides[side as usize];
+                (direction.field, direction.field_len, direction.is_taken) = (field, len, false);
+            }
+            Trace::Inner { side, account, field, len } => {
+                self.turns.kept().sides[side as usize].inner.push((account, field, len));
+            }
+            Trace::Packed { side, wire } => self.packed(side, wire),
+            Trace::Posted { side, op, account, in_order: true, .. } => self.posted(side, op, account),
+            Trace::Labelled { op: Some(op), name, .. } => {
+                let connection = self.turns.kept();
+                if connection.protocol == Some(Protocol::Resp) {
+                    connection.names.insert(op, name.into());
+                }
+            }
+            Trace::Closed { op: Some(op), .. } => _ = self.turns.kept().names.remove(&op),
+            _ => {}
+        }
     }
 }

@@ -295,9 +295,7 @@ pub trait Decoder {
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>);
 
     /// Ends the connection or the capture: closes operations that were only kept open for bytes that might have followed.
-    fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        let _ = out;
-    }
+    fn end<R: Reader>(&mut self, _out: &mut Out<'_, R>) {}
 
     /// Closes pending requests as unanswered: nothing of the server was captured.
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -317,8 +315,7 @@ pub trait Decoder {
 
     /// Hashes all state behind the number of [`Decoder::idle_state`] into `state`. Returns false if it does not, for example
     /// because the state is large. Connections with equal hashes decode equal bytes equally.
-    fn feed_state(&self, state: &mut impl Hasher) -> bool {
-        let _ = state;
+    fn feed_state(&self, _state: &mut impl Hasher) -> bool {
         false
     }
 

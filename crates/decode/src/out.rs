@@ -112,9 +112,7 @@ pub trait Reader {
 
     /// The postings that follow are of `side`, until the next call.
     #[inline]
-    fn turn(&mut self, side: Side) {
-        let _ = side;
-    }
+    fn turn(&mut self, _side: Side) {}
 
     /// Posts the next `len` bytes of `side` to a payload `account` of `op`. `field` is a short readable name (`"stream
     /// id"`). `len` is never 0.
@@ -131,9 +129,7 @@ pub trait Reader {
     /// Marks `len` bytes of `side` whose content may vary. They start `ahead` bytes after the last posting of that side and
     /// will be posted to `op`.
     #[inline]
-    fn free(&mut self, side: Side, op: OpId, ahead: u64, len: u64, free: Free) {
-        let _ = (side, op, ahead, len, free);
-    }
+    fn free(&mut self, _side: Side, _op: OpId, _ahead: u64, _len: u64, _free: Free) {}
 
     /// Returns whether [`Reader::free`] has any effect now. If not, decoders need not search for such bytes.
     #[inline]
@@ -142,13 +138,9 @@ pub trait Reader {
     }
 
     /// Opens a named group (`"rows metadata"`) that contains the postings up to the matching [`Reader::leave`].
-    fn enter(&mut self, side: Side, group: &'static str) {
-        let _ = (side, group);
-    }
+    fn enter(&mut self, _side: Side, _group: &'static str) {}
 
-    fn leave(&mut self, side: Side) {
-        let _ = side;
-    }
+    fn leave(&mut self, _side: Side) {}
 
     /// Labels `op`, whose request is complete. The last label before it closes counts; an operation without one becomes
     /// `unmatched`.
@@ -167,14 +159,10 @@ pub trait Reader {
     fn software(&mut self, side: Side, name: &str);
 
     /// Gives the version of that software if it is sent separately.
-    fn software_version(&mut self, side: Side, version: &str) {
-        let _ = (side, version);
-    }
+    fn software_version(&mut self, _side: Side, _version: &str) {}
 
     /// Gives the plain text `bytes` of encrypted bytes that start `ahead` bytes after the next byte to be posted on `side`.
-    fn decrypted(&mut self, side: Side, ahead: u64, bytes: &[u8]) {
-        let _ = (side, ahead, bytes);
-    }
+    fn decrypted(&mut self, _side: Side, _ahead: u64, _bytes: &[u8]) {}
 
     /// Returns whether [`Reader::inner`] is used. If not, decoders need not look for inner fields.
     #[inline]
@@ -184,16 +172,12 @@ pub trait Reader {
 
     /// Reports the next `len` decompressed bytes of `side` as a field that would go to `account`.
     #[inline]
-    fn inner(&mut self, side: Side, account: Account, field: &'static str, len: u64) {
-        let _ = (side, account, field, len);
-    }
+    fn inner(&mut self, _side: Side, _account: Account, _field: &'static str, _len: u64) {}
 
     /// The next `wire` bytes posted on `side` are the compressed form of the fields reported by [`Reader::inner`] since the
     /// last call.
     #[inline]
-    fn packed(&mut self, side: Side, wire: u64) {
-        let _ = (side, wire);
-    }
+    fn packed(&mut self, _side: Side, _wire: u64) {}
 
     fn note(&mut self, note: Note);
 }
@@ -307,16 +291,21 @@ impl<'r, R: Reader> Out<'r, R> {
         self.close(op, Outcome::NoReply);
     }
 
+    #[inline(always)]
+    fn charged(&mut self) -> OpId {
+        match self.current {
+            Some(op) => op,
+            None => self.orphan("(undecoded)"),
+        }
+    }
+
     /// Posts the next `len` bytes to the operation being charged, unless `len` is 0.
     #[inline(always)]
     pub fn post(&mut self, account: Account, field: &'static str, len: u64) {
         if len == 0 {
             return;
         }
-        let op = match self.current {
-            Some(op) => op,
-            None => self.orphan("(undecoded)"),
-        };
+        let op = self.charged();
         self.posted += len;
         self.reader.post(self.side, op, account, field, len);
     }
@@ -328,10 +317,7 @@ impl<'r, R: Reader> Out<'r, R> {
         if len == 0 {
             return;
         }
-        let op = match self.current {
-            Some(op) => op,
-            None => self.orphan("(undecoded)"),
-        };
+        let op = self.charged();
         self.posted += len;
         self.reader.post_all(self.side, op, fields);
     }

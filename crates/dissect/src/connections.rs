@@ -78,6 +78,10 @@ pub struct Connections<T> {
     hits: u64,
 }
 
+/// Is asked about a segment with nothing new: whether its frame may be a copy.
+pub trait MayRepeat: FnOnce(&Segment<'_>) -> bool {}
+impl<F: FnOnce(&Segment<'_>) -> bool> MayRepeat for F {}
+
 impl<T: Tally> Connections<T> {
     pub fn new(selection: Selection, tally: T) -> Self {
         let mut shared = SharedContext::default();
@@ -142,12 +146,7 @@ impl<T: Tally> Connections<T> {
     }
 
     /// Handles the content of a frame. `may_repeat` is asked about a segment with nothing new: whether its frame may be a copy.
-    pub fn found(
-        &mut self,
-        found: &FrameContent<'_>,
-        at: CaptureMoment,
-        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
-    ) -> SegmentFate {
+    pub fn found(&mut self, found: &FrameContent<'_>, at: CaptureMoment, may_repeat: impl MayRepeat) -> SegmentFate {
         match *found {
             FrameContent::Segment(segment) => self.segment(segment, at, may_repeat),
             FrameContent::Reassembled(segment) => self.segment(segment, at, |_| false),
@@ -160,35 +159,20 @@ impl<T: Tally> Connections<T> {
         }
     }
 
-    pub fn segment(
-        &mut self,
-        segment: &Segment<'_>,
-        at: CaptureMoment,
-        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
-    ) -> SegmentFate {
+    pub fn segment(&mut self, segment: &Segment<'_>, at: CaptureMoment, may_repeat: impl MayRepeat) -> SegmentFate {
         let segment = self.original(segment, at.clock_ns);
         self.post(segment, at, may_repeat)
     }
 
     /// Handles a segment between its ends' own addresses.
-    fn post(
-        &mut self,
-        segment: Segment<'_>,
-        at: CaptureMoment,
-        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
-    ) -> SegmentFate {
+    fn post(&mut self, segment: Segment<'_>, at: CaptureMoment, may_repeat: impl MayRepeat) -> SegmentFate {
         let key = ConnectionKey::new(segment.source, segment.destination);
         self.take(key, segment.bare(), || segment, at, may_repeat)
     }
 
     /// Handles the segment of a frame with the usual headers.
     #[inline(always)]
-    pub fn plain(
-        &mut self,
-        plain: &PlainFrame<'_>,
-        at: CaptureMoment,
-        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
-    ) -> SegmentFate {
+    pub fn plain(&mut self, plain: &PlainFrame<'_>, at: CaptureMoment, may_repeat: impl MayRepeat) -> SegmentFate {
         self.take(ConnectionKey::from_words(plain.ends()), plain.bare(), || segment_of(*plain), at, may_repeat)
     }
 
@@ -236,7 +220,7 @@ impl<T: Tally> Connections<T> {
         bare: Option<PlainSegment<'_>>,
         segment: impl FnOnce() -> Segment<'a>,
         at: CaptureMoment,
-        may_repeat: impl FnOnce(&Segment<'_>) -> bool,
+        may_repeat: impl MayRepeat,
     ) -> SegmentFate {
         if let Some(entry) = self.flows.get_mut(&key) {
             entry.announce(&mut self.tally);

@@ -23,7 +23,7 @@ use dataset::Dataset;
 use encode::DatasetFormat;
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::{self, COMPLETE};
-use overhead_model::record::{Input, SourceKind};
+use overhead_model::record::{InputFile, SourceKind};
 use overhead_model::{Frame, Measured, OutsideText, SideTotals, bail_usage, say};
 use overhead_options::{DecodeArgs, SampleArgs, WindowArgs, code, generate, map_large_blocks, parsed};
 use overhead_reading::{Dissect, InputPlan, KeptRun, Sampler, Warnings, windows_of};
@@ -126,7 +126,7 @@ struct ExportSource {
 }
 
 struct SourceReading {
-    inputs: Vec<Input>,
+    inputs: Vec<InputFile>,
     tally: ExportTally,
     totals: Totals,
     sample: Option<SampleRow>,

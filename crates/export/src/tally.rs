@@ -9,7 +9,7 @@ use crate::table::statements::{StatementKey, StatementList, StatementSums};
 use crate::table::{connections, operations};
 use anyhow::Result;
 use foldhash::fast::FixedState;
-use overhead_model::{ConnectionSummary, Ends, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{ConnectionEnds, ConnectionSummary, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct ExportTally {
     statements: StatementList,
     operations: Arc<TableLayout<OperationBatch>>,
     connections: Arc<TableLayout<Vec<connections::ConnectionRow>>>,
-    current: Option<Ends>,
+    current: Option<ConnectionEnds>,
     names: Option<[String; 2]>,
     /// By number.
     open: HashMap<u64, ExportConnection, FixedState>,
@@ -215,7 +215,7 @@ impl ExportTally {
 /// Returns a connection, which is added if new.
 fn connection<'a>(
     open: &'a mut HashMap<u64, ExportConnection, FixedState>,
-    ends: &Ends,
+    ends: &ConnectionEnds,
     names: Option<&[String; 2]>,
     window: Option<u64>,
 ) -> &'a mut ExportConnection {
@@ -278,10 +278,10 @@ impl Tally for ExportTally {
     }
 
     #[inline]
-    fn turn_to(&mut self, ends: &Ends) {
+    fn turn_to(&mut self, ends: &ConnectionEnds) {
         let number = self.part.first + ends.number;
         self.part.next = self.part.next.max(number + 1);
-        self.current = Some(Ends { number, ..*ends });
+        self.current = Some(ConnectionEnds { number, ..*ends });
         self.names = None;
     }
 

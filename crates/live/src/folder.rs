@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail};
 use overhead_files::{FileOwner, OutputFolder, ReservedFile};
 use overhead_model::Run;
-use overhead_model::record::Input;
+use overhead_model::record::InputFile;
 use overhead_reading::run_folder::{PACKETS, PART, RECORD, packets_in, rotated_number};
 use overhead_report::{NamedRun, REPORT_FILES, text, write_report};
 use std::fs::File;
@@ -109,8 +109,8 @@ impl RunFolder {
     }
 
     /// Removes missing packet files from the list, and returns a warning about them.
-    pub fn lost_packets(&self, files: &mut Vec<Input>) -> Option<String> {
-        let lost: Vec<Input> = files.extract_if(.., |file| !self.place.holds(&file.path)).collect();
+    pub fn lost_packets(&self, files: &mut Vec<InputFile>) -> Option<String> {
+        let lost: Vec<InputFile> = files.extract_if(.., |file| !self.place.holds(&file.path)).collect();
         if !lost.is_empty() && self.place.is_gone() {
             let what =
                 "the run folder was deleted while the capture ran, and the packets with it: the record is in a new one";
@@ -325,7 +325,7 @@ mod tests {
         let path = dir.path().join("run");
         let folder = create(&path, false).unwrap();
         folder.create_packets(PACKETS).unwrap();
-        let written = || vec![Input { path: PACKETS.to_owned(), frames: 1, wire_bytes: 60 }];
+        let written = || vec![InputFile { path: PACKETS.to_owned(), frames: 1, wire_bytes: 60 }];
         let mut files = written();
         assert_eq!((folder.lost_packets(&mut files), files), (None, written()));
         fs::remove_file(path.join(PACKETS)).unwrap();

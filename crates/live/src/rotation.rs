@@ -5,7 +5,7 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use overhead_capture::{KernelStats, PcapngWriter, WriteError, WriterOptions};
 use overhead_files::{FileOwner, open_named};
-use overhead_model::record::{Input, Rotation, Selected};
+use overhead_model::record::{InputFile, Rotation, Selected};
 use overhead_model::{Frame, bail_usage};
 use overhead_reading::Windows;
 use overhead_reading::run_folder::{self, PACKETS, SetPlace};
@@ -84,7 +84,7 @@ pub enum PacketPlace {
 #[derive(Clone, Debug, Default)]
 pub struct PacketSet {
     /// The files that still exist.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputFile>,
     /// Counts of all files; `None` without rotation.
     pub rotation: Option<Rotation>,
 }
@@ -96,7 +96,7 @@ pub struct PacketFiles {
     maker: FileMaker,
     writer: Writer,
     /// The file being written.
-    current: Input,
+    current: InputFile,
     /// Start of the period of `-G`, Unix nanoseconds.
     period_ns: u64,
     /// End of the period; `u64::MAX` without `-G`.
@@ -106,7 +106,7 @@ pub struct PacketFiles {
     /// Files of the period before the current one.
     in_period: u64,
     /// Finished files that still exist.
-    kept: VecDeque<Input>,
+    kept: VecDeque<InputFile>,
     rotation: Rotation,
 }
 
@@ -229,7 +229,7 @@ impl PacketFiles {
         Ok(())
     }
 
-    fn count_deleted(&mut self, file: &Input) {
+    fn count_deleted(&mut self, file: &InputFile) {
         self.rotation.deleted_files += 1;
         self.rotation.deleted_frames += file.frames;
         self.rotation.deleted_wire_bytes += file.wire_bytes;
@@ -279,7 +279,7 @@ impl FileMaker {
         if number == 0 && digits == 0 { name } else { format!("{name}{number:0digits$}") }
     }
 
-    fn create(&self, (time_ns, in_period): (u64, u64), number: u64) -> Result<(Input, Writer), WriteError> {
+    fn create(&self, (time_ns, in_period): (u64, u64), number: u64) -> Result<(InputFile, Writer), WriteError> {
         let path = self.path(time_ns, in_period, number);
         let place = self.plan.is_asked().then(|| SetPlace { set: self.set.clone(), part: number });
         let about = WriterOptions {
@@ -300,7 +300,7 @@ impl FileMaker {
                 (output, Box::new(created))
             }
         };
-        Ok((Input { path, frames: 0, wire_bytes: 0 }, PcapngWriter::new(&output, file, &about)?))
+        Ok((InputFile { path, frames: 0, wire_bytes: 0 }, PcapngWriter::new(&output, file, &about)?))
     }
 }
 

@@ -35,7 +35,7 @@ pub use csv::Csv;
 pub use frame::{Frame, LinkType};
 pub use load::Load;
 pub use operation::{
-    Class, ConnectionSummary, DecidedBy, Ends, OTHER, Operation, Outcome, RowId, RowKey, Side, SideTotals,
+    Class, ConnectionEnds, ConnectionSummary, DecidedBy, OTHER, Operation, Outcome, RowId, RowKey, Side, SideTotals,
 };
 pub use outside::OutsideText;
 pub use record::{Measured, Run};

@@ -142,7 +142,7 @@ crate::enum_with! {
 
 /// A connection with open operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub struct ConnectionEnds {
     /// Unique within the tally.
     pub number: u64,
     pub client: SocketAddr,

@@ -234,7 +234,7 @@ pub struct Source {
     /// File or live.
     pub kind: SourceKind,
     /// The files that were read, or those of a live run that still exist (paths relative to the run folder).
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputFile>,
     /// How many packet files a live run wrote and deleted; absent if it wrote only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<Rotation>,
@@ -300,7 +300,8 @@ pub enum SourceKind {
 
 /// One file of a [`Source`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Input {
+#[schemars(rename = "Input")]
+pub struct InputFile {
     /// Path as the user gave it; `-` for standard input.
     pub path: String,
     /// Frames read from it.

@@ -123,7 +123,7 @@ impl<'a> StreamPiece<'a> {
         Some((Self::from_text(tags.text?, tags.ends)?, at))
     }
 
-    fn from_text(text: &'a [u8], ends: Ends) -> Option<Self> {
+    fn from_text(text: &'a [u8], ends: TagEnds) -> Option<Self> {
         let mut rest = text.strip_prefix(FORMAT.as_bytes())?;
         let mut word = || {
             let (word, others) = rest.split_at_checked(rest.iter().position(|byte| *byte == b' ')?)?;
@@ -225,14 +225,14 @@ fn put_number(out: &mut Vec<u8>, mut number: u64) {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tags<'a> {
     pub(crate) text: Option<&'a [u8]>,
-    pub(crate) ends: Ends,
+    pub(crate) ends: TagEnds,
 }
 
 impl<'a> Tags<'a> {
     /// Returns the tags and their length; `None` if they are incomplete.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         if let Some((head, text, at)) = usual(bytes) {
-            return Some((Self { text: Some(text), ends: Ends::usual(head)? }, at));
+            return Some((Self { text: Some(text), ends: TagEnds::usual(head)? }, at));
         }
         let (mut at, mut tags) = (0, Self::default());
         for _ in 0..MOST_TAGS {
@@ -269,12 +269,12 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ends {
+pub(crate) struct TagEnds {
     addresses: [Option<IpAddr>; 2],
     ports: [Option<u16>; 2],
 }
 
-impl Ends {
+impl TagEnds {
     /// Reads tags at their usual offsets.
     fn usual(head: &[u8; USUAL_TEXT]) -> Option<Self> {
         let address = |at: usize| Some(IpAddr::from(*head.get(at + TAG..)?.first_chunk::<16>()?));

@@ -6,7 +6,7 @@
 use crate::account::Account;
 #[cfg(doc)]
 use crate::operation::OTHER;
-use crate::operation::{Class, ConnectionSummary, Ends, Operation, RowId, RowKey, Side, SideTotals};
+use crate::operation::{Class, ConnectionEnds, ConnectionSummary, Operation, RowId, RowKey, Side, SideTotals};
 use crate::system::Protocol;
 use std::net::SocketAddr;
 
@@ -224,7 +224,7 @@ pub trait Tally {
     }
 
     /// The calls that follow are for this connection.
-    fn turn_to(&mut self, _ends: &Ends) {}
+    fn turn_to(&mut self, _ends: &ConnectionEnds) {}
 
     /// Names the ends of that connection, client first, whose addresses are only placeholders.
     fn name_ends(&mut self, _names: &[String; 2]) {}

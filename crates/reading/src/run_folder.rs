@@ -47,7 +47,7 @@ fn begins_with_brace(path: &Path) -> io::Result<bool> {
 /// Returns the files that a record was made from, if all of them still exist.
 pub fn packets(path: &Path, run: &Run) -> Vec<PathBuf> {
     let folder = if path.is_dir() { Some(path) } else { path.parent() };
-    let place = |input: &overhead_model::record::Input| {
+    let place = |input: &overhead_model::record::InputFile| {
         let inside = folder.map(|folder| folder.join(&input.path));
         inside.filter(|path| path.is_file()).or_else(|| Some(PathBuf::from(&input.path)).filter(|path| path.is_file()))
     };

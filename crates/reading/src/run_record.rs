@@ -3,7 +3,7 @@
 use crate::warnings::Warnings;
 use overhead_dissect::{ENCRYPTED, Totals};
 use overhead_model::record::{
-    Counters, Environment, Input, Observer, OnlyCommand, Rotation, Selected, Source, SourceKind, Tool,
+    Counters, Environment, InputFile, Observer, OnlyCommand, Rotation, Selected, Source, SourceKind, Tool,
 };
 use overhead_model::{Measured, Run};
 use overhead_report::{Aggregate, RunFacts, build_run};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Facts about a run that the frames do not show.
 pub struct Circumstances {
     pub kind: SourceKind,
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputFile>,
     /// Packet files of a live run, if it wrote several.
     pub rotation: Option<Rotation>,
     pub selection: Selected,

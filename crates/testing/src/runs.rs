@@ -1,7 +1,7 @@
 //! Run records for tests: payload amounts come from real captures, times and counters are invented.
 
 use overhead_model::record::{
-    ContextSwitches, Counters, CycleSource, Cycles, Environment, Input, Interface, Observer, OnCpu, Role, Run,
+    ContextSwitches, Counters, CycleSource, Cycles, Environment, InputFile, Interface, Observer, OnCpu, Role, Run,
     Selected, Socket, Softirq, Source, SourceKind, Split, Syscall, TcpTotals, Tool, Workload,
 };
 use overhead_model::{Account, Amounts, Class, Measured, Operation, Outcome, Protocol, RowKey, SideTotals, Tally};
@@ -135,7 +135,7 @@ fn facts(path: &str, wire_bytes: u64, other_bytes: u64) -> RunFacts {
         source: Source {
             rotation: None,
             kind: SourceKind::File,
-            inputs: vec![Input { path: path.to_owned(), frames: 3_012, wire_bytes }],
+            inputs: vec![InputFile { path: path.to_owned(), frames: 3_012, wire_bytes }],
             selection: Selected::default(),
             only_command: None,
             link_types: vec!["EN10MB".to_owned()],

@@ -25,9 +25,9 @@ const REMEDIES: &[Remedy] = remedies! {
 };
 
 impl Rule for AbandonedAnswers {
-    fn frame(&mut self, frame: &SeenFrame) {
-        if frame.closes && self.closed.len() < limits::REMEMBERED {
-            self.closed.insert((frame.connection, frame.end));
+    fn frame(&mut self, frame: &SeenFrame<'_>) {
+        if (frame.facts.flags.fin || frame.facts.flags.rst) && self.closed.len() < limits::REMEMBERED {
+            self.closed.insert((frame.facts.connection, frame.end));
         }
     }
 
@@ -57,7 +57,7 @@ impl Rule for AbandonedAnswers {
             certainty: Certainty::AtMost,
             computed: "what was on the wire of answers of 16 KiB and more that were not complete when their connection was closed or reset".to_owned(),
             unknown: "how much the client read; which side gave up first, if both closed",
-            ..AdviceFinding::new(title, row.subject(), times, example).saving(row.number, &[Amounts::ZERO, answers], "answers cut off")
+            ..AdviceFinding::new(title, row, times, example).saving(row.number, &[Amounts::ZERO, answers], "answers cut off")
         })
     }
 }

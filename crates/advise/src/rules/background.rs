@@ -45,7 +45,7 @@ impl Rule for BackgroundTraffic {
             certainty: Certainty::AtMost,
             computed: "all such operations; half the rate would save half".to_owned(),
             unknown: "how much the driver or its users need; a short capture has a larger share, since drivers send most of these at their start",
-            ..AdviceFinding::new(title, row.subject(), row.count, row.example).saving(row.number, &row.amounts, "all")
+            ..AdviceFinding::new(title, row, row.count, row.example).saving(row.number, &row.amounts, "all")
         })
     }
 }

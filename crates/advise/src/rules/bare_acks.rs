@@ -34,7 +34,7 @@ impl Rule for BareAcks {
             computed: "all frames without payload that belong to these operations; handshakes and teardowns are not among them".to_owned(),
             unknown: "how many would remain: TCP acknowledges every second full segment in any case",
             certainty: Certainty::AtMost,
-            ..AdviceFinding::new(title, row.subject(), row.count, row.example).saving(row.number, &control, "frames without payload")
+            ..AdviceFinding::new(title, row, row.count, row.example).saving(row.number, &control, "frames without payload")
         })
     }
 }

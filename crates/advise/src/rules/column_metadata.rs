@@ -27,16 +27,19 @@ const MYSQL: &[Remedy] = remedies! {
     "others": "capability MARIADB_CLIENT_CACHE_METADATA, with COM_STMT_EXECUTE",
 };
 
+const CQL_COMPUTED: &str =
+    "the fields below `RESULT.metadata` without flags, column count and paging state, which stay";
+const MYSQL_COMPUTED: &str =
+    "the packets of column definitions of all answers; the first answer of each statement still needs them";
+
 impl Rule for ColumnMetadata {
     fn row_finding(&self, seen: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         if !row.is_workload() {
             return None;
         }
-        let group = match row.protocol {
-            Protocol::Cql if row.via == "prepared" => {
-                seen.group(row, |side, path| side == Side::Response && is_cql_metadata(path))
-            }
-            Protocol::Mysql => mysql_metadata(seen, row),
+        let (group, remedies, certainty, computed) = match row.protocol {
+            Protocol::Cql if row.via == "prepared" => (cql_metadata(seen, row), CQL, Certainty::Exact, CQL_COMPUTED),
+            Protocol::Mysql => (mysql_metadata(seen, row), MYSQL, Certainty::Modelled, MYSQL_COMPUTED),
             _ => return None,
         };
         if group.operations < ANSWERS || percent(group.bytes(), row.wire()) < SHARE {
@@ -46,27 +49,23 @@ impl Rule for ColumnMetadata {
             "{:.0}% of the answers repeat the definitions of their columns",
             percent(group.operations, row.count)
         );
-        let is_cql = row.protocol == Protocol::Cql;
         Some(AdviceFinding {
-            remedies: if is_cql { CQL.to_vec() } else { MYSQL.to_vec() },
-            certainty: if is_cql { Certainty::Exact } else { Certainty::Modelled },
-            computed: if is_cql {
-                "the fields below `RESULT.metadata` without flags, column count and paging state, which stay".to_owned()
-            } else {
-                "the packets of column definitions of all answers; the first answer of each statement still needs them"
-                    .to_owned()
-            },
+            remedies: remedies.to_vec(),
+            certainty,
+            computed: computed.to_owned(),
             unknown: "an answer that becomes short enough for fewer frames would save their headers too",
             evidence: group.evidence.clone(),
-            ..AdviceFinding::new(title, row.subject(), group.operations, group.example)
-                .without(row.number, &group.amounts)
+            ..AdviceFinding::new(title, row, group.operations, group.example).without(row.number, &group.amounts)
         })
     }
 }
 
-fn is_cql_metadata(path: &str) -> bool {
-    let Some((_, field)) = path.split_once("RESULT.metadata.") else { return false };
-    !path.contains("bind markers") && !matches!(field, "flags" | "column count" | "paging state" | "metadata id")
+fn cql_metadata(seen: &SeenTraffic, row: &SeenRow) -> FieldGroup {
+    seen.group(row, |side, path| {
+        let Some((_, field)) = path.split_once("RESULT.metadata.") else { return false };
+        let stays = matches!(field, "flags" | "column count" | "paging state" | "metadata id");
+        side == Side::Response && !path.contains("bind markers") && !stays
+    })
 }
 
 /// Each definition is a packet, with a header of four bytes (`Protocol::ColumnDefinition41`).

@@ -87,16 +87,10 @@ impl MessageCompression {
         if self.asked.is_none() && (!is_much || !row.is_workload()) {
             return None;
         }
-        let compressor = self.compressor(row.protocol).name();
-        let title =
-            format!("{} {}s shrink from {} B to {after} B with {compressor}", sizes.messages, side.name(), sizes.bytes);
+        let (compressor, bytes) = (self.compressor(row.protocol).name(), sizes.bytes);
+        let title = format!("{} {}s shrink from {bytes} B to {after} B with {compressor}", sizes.messages, side.name());
         let mut finding = AdviceFinding {
-            evidence: vec![ByteEvidence {
-                side,
-                account: Account::Data,
-                field: "messages".to_owned(),
-                bytes: sizes.bytes,
-            }],
+            evidence: vec![ByteEvidence { side, account: Account::Data, field: "messages".to_owned(), bytes }],
             remedies: remedies(row.protocol),
             certainty: Certainty::Modelled,
             computed: format!(
@@ -104,7 +98,7 @@ impl MessageCompression {
                 if sizes.tried < sizes.bytes { "; beyond 256 MiB, at the ratio of those before" } else { "" }
             ),
             unknown: "the CPU time that it costs on both sides; frames that a shorter message does without; another implementation may differ by a few bytes",
-            ..AdviceFinding::new(title, row.subject(), sizes.messages, sizes.example)
+            ..AdviceFinding::new(title, row, sizes.messages, sizes.example)
         };
         pro_rata(&mut finding, row, side, -saved);
         Some(finding)
@@ -125,7 +119,7 @@ impl MessageCompression {
             certainty: Certainty::Exact,
             computed: "bytes of compressed messages with the length that precedes them, less their length before; accounts in proportion to their payload".to_owned(),
             unknown: "the CPU time that both sides spend on it",
-            ..AdviceFinding::new(title, row.subject(), messages, sizes.example)
+            ..AdviceFinding::new(title, row, messages, sizes.example)
         };
         pro_rata(&mut finding, row, side, -lost);
         Some(finding)

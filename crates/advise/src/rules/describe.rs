@@ -42,8 +42,7 @@ impl Rule for RepeatedDescribe {
                     .to_owned(),
             unknown: "each statement must be described once, unless a separate PREPARE does so",
             evidence: group.evidence.clone(),
-            ..AdviceFinding::new(title, row.subject(), asked.operations, asked.example)
-                .without(row.number, &group.amounts)
+            ..AdviceFinding::new(title, row, asked.operations, asked.example).without(row.number, &group.amounts)
         })
     }
 }

@@ -26,6 +26,9 @@ const REMEDIES: &[Remedy] = remedies! {
     "HTTP servers": "short bodies for errors: nginx error_page with a small file",
 };
 
+/// What is counted.
+const FIELD: &str = "answers with an error";
+
 impl Rule for ErrorTexts {
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         if closed.operation.outcome != Outcome::Error {
@@ -52,11 +55,7 @@ impl Rule for ErrorTexts {
             certainty: Certainty::AtMost,
             computed: "payload of all answers with an error".to_owned(),
             unknown: "which of the errors the application expects; what would be answered instead",
-            ..AdviceFinding::new(title, row.subject(), errors, example).saving(
-                row.number,
-                &[Amounts::ZERO, saved],
-                "answers with an error",
-            )
+            ..AdviceFinding::new(title, row, errors, example).saving(row.number, &[Amounts::ZERO, saved], FIELD)
         })
     }
 }

@@ -42,7 +42,7 @@ impl Rule for FieldNames {
             certainty: Certainty::Modelled,
             computed: format!("all names, less {LETTERS} letters each"),
             unknown: "whether the names can be changed; what they are worth to people",
-            ..AdviceFinding::new(title, row.subject(), group.operations, group.example)
+            ..AdviceFinding::new(title, row, group.operations, group.example)
         };
         for side in Side::BOTH {
             let of = seen.group(row, |at, path| at == side && path.ends_with("field name"));

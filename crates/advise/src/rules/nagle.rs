@@ -52,7 +52,7 @@ impl Rule for NagleDelays {
             certainty: Certainty::Exact,
             computed: "time between two segments of a message, 35 to 250 ms, if the second follows an acknowledgment without payload within 5 ms".to_owned(),
             unknown: "whether the rest of the message was ready throughout",
-            ..AdviceFinding::new(title, row.subject(), times, example).waiting(ns)
+            ..AdviceFinding::new(title, row, times, example).waiting(ns)
         })
     }
 }

@@ -130,7 +130,7 @@ impl Rule for RequestPipelining {
                 self.depth
             ),
             unknown: "whether a request needs the answer to the one before; separate acknowledgments are left as they are",
-            ..AdviceFinding::new(title, row.subject(), times, example).waiting(ns - ns / self.depth)
+            ..AdviceFinding::new(title, row, times, example).waiting(ns - ns / self.depth)
         };
         self.divide(seen, row, times, &mut finding);
         Some(finding)

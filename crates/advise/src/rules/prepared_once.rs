@@ -116,7 +116,8 @@ fn statements_finding(row: &SeenRow, prepared: &[&PreparedCost]) -> Option<Advic
     let never = once().filter(|statement| statement.uses == 0).count();
     let title = format!("{count} of {prepared} prepared statements are executed once at most ({never} never)");
     let waited_ns = once().map(|statement| statement.latency_ns).sum();
-    let subject = FindingSubject { statement: String::new(), ..row.subject() };
+    let subject = FindingSubject { statement: String::new(), ..row.into() };
+    let example = once().map(|statement| statement.example).min_by_key(|example| example.operation);
     let finding = AdviceFinding {
         remedies: REMEDIES.to_vec(),
         certainty: Certainty::AtMost,
@@ -124,13 +125,7 @@ fn statements_finding(row: &SeenRow, prepared: &[&PreparedCost]) -> Option<Advic
         computed: "the operations that prepared them, without the text, which an unprepared execution sends too"
             .to_owned(),
         unknown: "whether they are executed after the capture; what the parameters take in another form",
-        ..AdviceFinding::new(
-            title,
-            subject,
-            count,
-            once().map(|statement| statement.example).min_by_key(|example| example.operation),
-        )
-        .waiting(waited_ns)
+        ..AdviceFinding::new(title, subject, count, example).waiting(waited_ns)
     };
     Some(once().fold(finding, |finding, statement| {
         let mut amounts = statement.amounts;

@@ -38,10 +38,8 @@ const APPLICATION: &[Remedy] = remedies! {
 
 impl Rule for RepeatedReads {
     fn operation(&mut self, closed: &SeenOperation<'_>) {
-        let Some(digest) = closed.directions[0].digest.filter(|_| closed.row.is_workload() && closed.row.is_read())
-        else {
-            return;
-        };
+        let is_read = closed.row.is_workload() && closed.row.is_read();
+        let Some(digest) = closed.directions[0].digest.filter(|_| is_read) else { return };
         if closed.in_a_row >= LOAD {
             *self.generated.entry(closed.row.number).or_default() += 1;
         }
@@ -63,18 +61,13 @@ impl Rule for RepeatedReads {
             rows.entry(*row).or_default().push(request);
         }
         rows.into_iter()
-            .filter_map(|(number, requests)| self.requests_finding(seen, seen.rows.get(number)?, &requests))
+            .filter_map(|(number, requests)| self.finding(seen, seen.rows.get(number)?, &requests))
             .collect()
     }
 }
 
 impl RepeatedReads {
-    fn requests_finding(
-        &self,
-        seen: &SeenTraffic,
-        row: &SeenRow,
-        requests: &[&FoundOperations],
-    ) -> Option<AdviceFinding> {
+    fn finding(&self, seen: &SeenTraffic, row: &SeenRow, requests: &[&FoundOperations]) -> Option<AdviceFinding> {
         let repeated: u64 = requests.iter().map(|request| request.times - 1).sum();
         let generated = self.generated.get(&row.number).copied().unwrap_or(0);
         if percent(repeated, row.count) < SHARE || 2 * generated > row.count {
@@ -97,10 +90,10 @@ impl RepeatedReads {
             Protocol::Http => HTTP,
             _ => &[],
         };
+        let example = requests.iter().filter_map(|request| request.example).min_by_key(|example| example.operation);
+        let identify = |path: &str| ["key", "statement", "value"].iter().any(|part| path.contains(part));
         Some(AdviceFinding {
-            evidence: seen
-                .group(row, |_, path| path.contains("key") || path.contains("statement") || path.contains("value"))
-                .evidence,
+            evidence: seen.group(row, |_, path| identify(path)).evidence,
             remedies: [of_protocol, APPLICATION].concat(),
             certainty: Certainty::AtMost,
             computed: format!(
@@ -108,14 +101,7 @@ impl RepeatedReads {
                 if self.full { "; only the first 262,144 different requests are counted" } else { "" }
             ),
             unknown: "how old an answer may be; whether the data changed in between",
-            ..AdviceFinding::new(
-                title,
-                row.subject(),
-                repeated,
-                requests.iter().filter_map(|request| request.example).min_by_key(|example| example.operation),
-            )
-            .without(row.number, &amounts)
-            .waiting(waited_ns)
+            ..AdviceFinding::new(title, row, repeated, example).without(row.number, &amounts).waiting(waited_ns)
         })
     }
 }

@@ -61,9 +61,7 @@ impl Rule for RetransmissionTimeouts {
             is_extra_time: true,
             computed: "retransmissions that come 190 ms or more after the last payload of their connection; the time is this pause".to_owned(),
             unknown: "where the segment was lost; whether the peer was merely slow",
-            ..AdviceFinding::new(title, row.subject(), *times, *example)
-                .saving(row.number, amounts, "repeated payload and its headers")
-                .waiting(*ns)
+            ..AdviceFinding::new(title, row, *times, *example).saving(row.number, amounts, "repeated payload and its headers").waiting(*ns)
         })
     }
 }

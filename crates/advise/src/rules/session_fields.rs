@@ -19,7 +19,7 @@ const NAMES: [&str; 7] =
 #[derive(Default)]
 pub struct SessionFields {
     open: HashMap<u64, CommandWalk>,
-    rows: BTreeMap<usize, BTreeMap<&'static str, ElementBytes>>,
+    rows: BTreeMap<usize, BTreeMap<&'static str, Amounts>>,
     examples: BTreeMap<usize, (u64, Example)>,
 }
 
@@ -27,14 +27,8 @@ pub struct SessionFields {
 #[derive(Default)]
 struct CommandWalk {
     current: Option<&'static str>,
-    found: Vec<(&'static str, ElementBytes)>,
-}
-
-/// Framing bytes, and bytes of the name and values.
-#[derive(Clone, Copy, Default)]
-struct ElementBytes {
-    framing: u64,
-    metadata: u64,
+    /// Framing bytes, and bytes of the name and values.
+    found: Vec<(&'static str, Amounts)>,
 }
 
 const REMEDIES: &[Remedy] = remedies! {
@@ -66,9 +60,7 @@ impl Rule for SessionFields {
         }
         let row = self.rows.entry(closed.row.number).or_default();
         for (name, element) in walk.found {
-            let sum = row.entry(name).or_default();
-            sum.framing += element.framing;
-            sum.metadata += element.metadata;
+            *row.entry(name).or_default() += element;
         }
         self.examples.entry(closed.row.number).or_insert((0, closed.example)).0 += 1;
     }
@@ -77,10 +69,7 @@ impl Rule for SessionFields {
         let elements = self.rows.get(&row.number)?;
         let &(operations, example) = self.examples.get(&row.number)?;
         let mut request = Amounts::ZERO;
-        for element in elements.values() {
-            request[Account::Framing] += element.framing;
-            request[Account::Metadata] += element.metadata;
-        }
+        elements.values().for_each(|element| request += *element);
         if operations < OPERATIONS || percent(request.total(), row.wire()) < SHARE {
             return None;
         }
@@ -90,7 +79,7 @@ impl Rule for SessionFields {
             side: Side::Request,
             account: Account::Metadata,
             field: format!("command.{name}, with its framing"),
-            bytes: element.framing + element.metadata,
+            bytes: element.total(),
         });
         Some(AdviceFinding {
             evidence: evidence.collect(),
@@ -98,8 +87,7 @@ impl Rule for SessionFields {
             certainty: Certainty::AtMost,
             computed: "these elements of the command document: type, name, value".to_owned(),
             unknown: "which the application needs (causal reads, retryable writes and transactions depend on them)",
-            ..AdviceFinding::new(title, row.subject(), operations, example)
-                .without(row.number, &[request, Amounts::ZERO])
+            ..AdviceFinding::new(title, row, operations, Some(example)).without(row.number, &[request, Amounts::ZERO])
         })
     }
 }
@@ -114,17 +102,15 @@ impl CommandWalk {
                 self.current = NAMES.into_iter().find(|name| bytes == Some(name.as_bytes()));
                 if let Some(name) = self.current {
                     // Its type byte came before the name.
-                    self.found.push((name, ElementBytes { framing: 1, metadata: len }));
+                    let mut element = Amounts::new(Account::Metadata, len);
+                    element[Account::Framing] = 1;
+                    self.found.push((name, element));
                 }
             }
             _ => {
                 let Some((_, element)) = self.current.and_then(|_| self.found.last_mut()) else { return };
-                let is_framing = at.ends_with("type")
-                    || at.ends_with("terminator")
-                    || at.ends_with("length")
-                    || at.ends_with("subtype")
-                    || at.ends_with("index");
-                *(if is_framing { &mut element.framing } else { &mut element.metadata }) += len;
+                let is_framing = ["type", "terminator", "length", "index"].iter().any(|end| at.ends_with(end));
+                element[if is_framing { Account::Framing } else { Account::Metadata }] += len;
             }
         }
     }

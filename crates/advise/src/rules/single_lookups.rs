@@ -92,7 +92,7 @@ impl Rule for SingleLookups {
             certainty: Certainty::AtMost,
             computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and a round trip for each, at most the connection's shortest latency".to_owned(),
             unknown: "whether a key was known before the answer to the one before; one question for all needs a little more payload or a little less",
-            ..AdviceFinding::new(title, row.subject(), times, example).waiting(saved_ns)
+            ..AdviceFinding::new(title, row, times, example).waiting(saved_ns)
         };
         for side in Side::BOTH {
             for account in [Account::Link, Account::Ip, Account::Tcp, Account::Control] {

@@ -63,7 +63,7 @@ impl Rule for SmallSegments {
             certainty: Certainty::Exact,
             computed: "headers of all but the first segment of messages that have their frames to themselves and arrive within 5 ms from one to the next".to_owned(),
             unknown: "acknowledgments that fall away with them; system calls (see the counters of a run)",
-            ..AdviceFinding::new(title, row.subject(), *times, *example).without(row.number, amounts)
+            ..AdviceFinding::new(title, row, *times, *example).without(row.number, amounts)
         })
     }
 }

@@ -73,7 +73,7 @@ impl Rule for SyncPerStatement {
             certainty: Certainty::AtMost,
             computed: "Sync (5 B) and ReadyForQuery (6 B) of each but the first in a row; the time is a round trip for each, at most the connection's shortest latency".to_owned(),
             unknown: "whether a statement needs the answer to the one before; the frames that fall away with a batch are left to the rule `pipelining`",
-            ..AdviceFinding::new(title, row.subject(), times, example).without(row.number, &[request, response]).waiting(ns)
+            ..AdviceFinding::new(title, row, times, example).without(row.number, &[request, response]).waiting(ns)
         })
     }
 }

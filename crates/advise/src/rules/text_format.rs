@@ -27,8 +27,7 @@ struct DescribedAnswer {
     columns: Vec<DescribedColumn>,
     formats: usize,
     at: usize,
-    saved: i64,
-    values: u64,
+    /// Values, and the bytes that binary saves.
     by_type: BTreeMap<u32, (u64, i64)>,
 }
 
@@ -40,8 +39,6 @@ struct DescribedColumn {
 #[derive(Default)]
 struct TextValues {
     operations: u64,
-    count: u64,
-    saved: i64,
     by_type: BTreeMap<u32, (u64, i64)>,
     example: Option<Example>,
 }
@@ -55,15 +52,10 @@ const REMEDIES: &[Remedy] = remedies! {
 
 impl Rule for TextFormat {
     fn wants_field(&self, protocol: Protocol, path: &str) -> bool {
-        protocol == Protocol::Pgwire
-            && matches!(
-                path,
-                "row description.column.type"
-                    | "row description.column.format code"
-                    | "row description.column count"
-                    | "row.column count"
-                    | "row.value length"
-            )
+        let is_description = |field| matches!(field, "column.type" | "column.format code" | "column count");
+        let is_wanted = path.strip_prefix("row description.").is_some_and(is_description)
+            || matches!(path, "row.column count" | "row.value length");
+        protocol == Protocol::Pgwire && is_wanted
     }
 
     fn field(&mut self, field: &SeenField<'_>) {
@@ -92,13 +84,11 @@ impl Rule for TextFormat {
 
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         let Some(answer) = self.open.remove(&closed.example.operation) else { return };
-        if answer.values == 0 || !closed.row.is_workload() {
+        if answer.by_type.is_empty() || !closed.row.is_workload() {
             return;
         }
         let row = self.rows.entry(closed.row.number).or_default();
         row.operations += 1;
-        row.count += answer.values;
-        row.saved += answer.saved;
         row.example.get_or_insert(closed.example);
         for (oid, (values, saved)) in answer.by_type {
             let sum = row.by_type.entry(oid).or_default();
@@ -109,11 +99,13 @@ impl Rule for TextFormat {
 
     fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
         let values = self.rows.get(&row.number)?;
-        let saved = u64::try_from(values.saved).ok()?;
-        if values.count < VALUES || percent(saved, row.wire()) < SHARE {
+        let count: u64 = values.by_type.values().map(|(count, _)| count).sum();
+        let less: i64 = values.by_type.values().map(|(_, saved)| saved).sum();
+        let saved = u64::try_from(less).ok()?;
+        if count < VALUES || percent(saved, row.wire()) < SHARE {
             return None;
         }
-        let title = format!("{} values come in text that take {saved} B less in binary", values.count);
+        let title = format!("{count} values come in text that take {saved} B less in binary");
         let evidence =
             values.by_type.iter().filter(|(_, (_, saved))| *saved > 0).map(|(oid, (count, saved))| ByteEvidence {
                 side: Side::Response,
@@ -127,9 +119,9 @@ impl Rule for TextFormat {
             certainty: Certainty::Exact,
             computed: "lengths in text less lengths in binary of all values of bool, integers, floats, dates, times, uuid and bytea in answers that describe their columns; small integers, which binary makes longer, are deducted".to_owned(),
             unknown: "parameters, numeric, arrays, and answers whose columns were described elsewhere; simple queries (`via` simple) only support text",
-            ..AdviceFinding::new(title, row.subject(), values.operations, values.example)
+            ..AdviceFinding::new(title, row, values.operations, values.example)
         };
-        finding.change(row.number, Side::Response, Account::Data, -values.saved);
+        finding.change(row.number, Side::Response, Account::Data, -less);
         Some(finding)
     }
 }
@@ -141,8 +133,6 @@ impl DescribedAnswer {
         self.at += 1;
         let Some(DescribedColumn { oid, is_text: true }) = column else { return };
         let Some(binary) = binary_len(*oid, len).filter(|_| len >= 0) else { return };
-        self.values += 1;
-        self.saved += len - binary;
         let sum = self.by_type.entry(*oid).or_default();
         sum.0 += 1;
         sum.1 += len - binary;

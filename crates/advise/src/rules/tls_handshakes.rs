@@ -115,7 +115,7 @@ impl TlsHandshakes {
                 if resumed > 0 { ", less what resumed ones in the capture take" } else { "" }
             ),
             unknown: "what a resumed handshake takes, if the capture has none (some 500 B); whether the client's processes could share connections",
-            ..AdviceFinding::new(title, row.subject(), without_first, client.example).waiting(client.waited_ns)
+            ..AdviceFinding::new(title, row, without_first, client.example).waiting(client.waited_ns)
         };
         for (row, amounts) in &saved {
             finding = finding.without(*row, amounts);

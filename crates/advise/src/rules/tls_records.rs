@@ -59,7 +59,7 @@ impl Rule for TlsRecords {
             certainty: Certainty::Exact,
             computed: "for each record beyond one per 16,384 B of a message: what a record of that message adds (header, nonce, tag, type)".to_owned(),
             unknown: "whether small records were meant to bring the first bytes sooner",
-            ..AdviceFinding::new(title, row.subject(), *times, *example).without(row.number, amounts)
+            ..AdviceFinding::new(title, row, *times, *example).without(row.number, amounts)
         })
     }
 }

@@ -121,8 +121,7 @@ impl Rule for UnpreparedStatements {
                 "the text of all but the first on each connection; parameters, which take its literals' place, are not deducted".to_owned()
             },
             unknown: "PREPARE itself costs one round trip per statement and connection",
-            ..AdviceFinding::new(title, row.subject(), repeated.times, repeated.example)
-                .without(row.number, &repeated.saved)
+            ..AdviceFinding::new(title, row, repeated.times, repeated.example).without(row.number, &repeated.saved)
         };
         finding.change(row.number, Side::Request, Account::Metadata, added.cast_signed());
         Some(finding)

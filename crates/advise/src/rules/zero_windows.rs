@@ -4,6 +4,7 @@ use crate::finding::{AdviceFinding, Certainty, Example, FoundOperations, Remedy,
 use crate::limits;
 use crate::rule::Rule;
 use crate::seen::{ClosedConnection, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
+use overhead_model::FrameFacts;
 use std::collections::{BTreeMap, HashMap};
 
 /// Minimum waiting time in a row.
@@ -30,28 +31,24 @@ const REMEDIES: &[Remedy] = remedies! {
 };
 
 impl Rule for ZeroWindows {
-    fn frame(&mut self, frame: &SeenFrame) {
-        if frame.opens || frame.closes {
+    fn frame(&mut self, frame: &SeenFrame<'_>) {
+        let FrameFacts { connection, time_ns, window, flags, .. } = *frame.facts;
+        let is_ignored = window > 0 || self.closed.len() >= limits::REMEMBERED;
+        if flags.syn || flags.fin || flags.rst || is_ignored && !self.closed.contains_key(&connection) {
             return;
         }
-        if frame.window > 0 && !self.closed.contains_key(&frame.connection) {
-            return;
-        }
-        if self.closed.len() >= limits::REMEMBERED && !self.closed.contains_key(&frame.connection) {
-            return;
-        }
-        let ends = self.closed.entry(frame.connection).or_default();
+        let ends = self.closed.entry(connection).or_default();
         let Some(end) = ends.get_mut(frame.end) else { return };
-        if frame.window == 0 {
-            end.get_or_insert((frame.time_ns, frame.latest));
+        if window == 0 {
+            end.get_or_insert((time_ns, frame.latest));
         } else if let Some((since, example)) = end.take() {
             if let Some(Example { operation, frame: number }) = example {
                 let stall = self.stalls.entry(operation).or_insert((0, 0, number));
                 stall.0 += 1;
-                stall.1 += frame.time_ns.saturating_sub(since);
+                stall.1 += time_ns.saturating_sub(since);
             }
             if ends.iter().all(Option::is_none) {
-                self.closed.remove(&frame.connection);
+                self.closed.remove(&connection);
             }
         }
     }
@@ -77,7 +74,7 @@ impl Rule for ZeroWindows {
             certainty: Certainty::AtMost,
             computed: "from a frame with window 0 to the sender's next frame with a larger one, charged to the operation that started last".to_owned(),
             unknown: "whether the sender had more to send throughout",
-            ..AdviceFinding::new(title, row.subject(), times, example).waiting(ns)
+            ..AdviceFinding::new(title, row, times, example).waiting(ns)
         })
     }
 }

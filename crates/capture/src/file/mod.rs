@@ -73,19 +73,18 @@ pub enum CutReason {
 impl fmt::Display for CutTail {
     /// Writes a phrase to follow the file's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.offset;
         match (&self.reason, self.bytes) {
             (CutReason::Incomplete { wanted }, Some(bytes)) => {
-                write!(f, "is cut: of the record at byte {}, {bytes} of {wanted} bytes are there", self.offset)
+                write!(f, "is cut: of the record at byte {at}, {bytes} of {wanted} bytes are there")
             }
             (CutReason::Incomplete { wanted }, None) => {
-                write!(f, "is cut: the record at byte {} needs {wanted} bytes", self.offset)
+                write!(f, "is cut: the record at byte {at} needs {wanted} bytes")
             }
             (CutReason::Damaged(why), _) => {
-                write!(f, "is damaged at byte {} ({why}): nothing from there on was read", self.offset)
+                write!(f, "is damaged at byte {at} ({why}): nothing from there on was read")
             }
-            (CutReason::Compression(why), _) => {
-                write!(f, "is cut at byte {} of its decompressed data ({why})", self.offset)
-            }
+            (CutReason::Compression(why), _) => write!(f, "is cut at byte {at} of its decompressed data ({why})"),
         }
     }
 }

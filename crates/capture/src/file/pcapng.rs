@@ -251,7 +251,7 @@ impl PcapngReader {
         let interface = self.interface(interface)?;
         let clock = self.clocks.get(interface).copied().ok_or("an interface without clock")?;
         let time_ns = clock.ns(u64::from(field(12)) << 32 | u64::from(field(16)));
-        self.frame(block, interface, 28, field(20), field(24)).map(|frame| FrameRecord { time_ns, ..frame })
+        self.frame(block, interface, 28, [field(20), field(24)]).map(|frame| FrameRecord { time_ns, ..frame })
     }
 
     /// Section 4.4: original u32, data; interface 0's snap length gives the captured length.
@@ -261,29 +261,22 @@ impl PcapngReader {
         let snaplen = self.facts.interfaces.get(interface).map_or(0, |described| described.snaplen);
         let captured = if snaplen == 0 { original } else { original.min(snaplen) };
         let captured = captured.min(block.len().checked_sub(16).ok_or(SHORT_PACKET)? as u32);
-        self.frame(block, interface, 12, captured, original)
+        self.frame(block, interface, 12, [captured, original])
     }
 
-    /// Returns a frame whose data starts at offset `data` of the block.
-    fn frame(
-        &self,
-        block: &[u8],
-        interface: usize,
-        data: usize,
-        captured: u32,
-        original: u32,
-    ) -> Result<FrameRecord, String> {
-        let end = data.saturating_add(captured as usize);
+    /// Returns a frame whose data, with these captured and original lengths, starts at offset `at` of the block.
+    fn frame(&self, block: &[u8], of: usize, at: usize, [captured, original]: [u32; 2]) -> Result<FrameRecord, String> {
+        let end = at.saturating_add(captured as usize);
         if end > block.len() - 4 {
             return Err(format!("a packet of {captured} bytes in a block of {}", block.len()));
         }
-        let link = self.facts.interfaces.get(interface).ok_or("an interface without link type")?.link;
+        let link = self.facts.interfaces.get(of).ok_or("an interface without link type")?.link;
         Ok(FrameRecord {
             time_ns: self.time_ns,
             link,
-            interface: interface as u32,
+            interface: of as u32,
             original_len: original,
-            data: data..end,
+            data: at..end,
             record: block.len(),
         })
     }

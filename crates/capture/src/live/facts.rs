@@ -2,6 +2,7 @@
 //! splits them or after it joins them, larger than the MTU.
 
 use super::NetworkNamespace;
+use libc::__c_anonymous_ifr_ifru as RequestValue;
 use overhead_model::record::Interface;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -88,7 +89,7 @@ impl InterfaceQuery {
     }
 
     fn mtu(&self) -> Option<u32> {
-        let answer = self.ask(libc::SIOCGIFMTU, libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 })?;
+        let answer = self.ask(libc::SIOCGIFMTU, RequestValue { ifru_mtu: 0 })?;
         // SAFETY: the kernel has returned an MTU, and any integer is one.
         u32::try_from(unsafe { answer.ifru_mtu }).ok()
     }
@@ -96,7 +97,7 @@ impl InterfaceQuery {
     /// `ARPHRD_*` of `linux/if_arp.h`.
     fn kind(&self) -> Option<libc::c_ushort> {
         let nothing = libc::sockaddr { sa_family: 0, sa_data: [0; 14] };
-        let answer = self.ask(libc::SIOCGIFHWADDR, libc::__c_anonymous_ifr_ifru { ifru_hwaddr: nothing })?;
+        let answer = self.ask(libc::SIOCGIFHWADDR, RequestValue { ifru_hwaddr: nothing })?;
         // SAFETY: the kernel has returned an address, whose family is the interface's type.
         Some(unsafe { answer.ifru_hwaddr }.sa_family)
     }
@@ -126,14 +127,10 @@ impl InterfaceQuery {
 
     /// Sends a request to the driver. `about` must be the structure of its command.
     fn ethtool<T>(&self, about: *mut T) -> Option<()> {
-        self.ask(libc::SIOCETHTOOL, libc::__c_anonymous_ifr_ifru { ifru_data: about.cast() }).map(|_| ())
+        self.ask(libc::SIOCETHTOOL, RequestValue { ifru_data: about.cast() }).map(|_| ())
     }
 
-    fn ask(
-        &self,
-        question: libc::c_ulong,
-        ifr_ifru: libc::__c_anonymous_ifr_ifru,
-    ) -> Option<libc::__c_anonymous_ifr_ifru> {
+    fn ask(&self, question: libc::c_ulong, ifr_ifru: RequestValue) -> Option<RequestValue> {
         let mut request = libc::ifreq { ifr_name: self.name, ifr_ifru };
         // SAFETY: the descriptor is open; `request` is a `struct ifreq` with a terminated name. Ethtool requests
         // access the structure that the data points to, whose type fits the command in it; others access only the

@@ -336,19 +336,15 @@ fn activate(options: &LiveOptions) -> Result<Capture<Active>, SourceError> {
 
 /// Compiles and sets the filter. The user's part is also compiled separately, so that errors quote what the user
 /// wrote and an unbalanced parenthesis cannot change the rest.
-fn set_filter(
-    capture: &mut Capture<Active>,
-    filter: &KernelFilter,
-    link: LinkType,
-) -> Result<Option<String>, SourceError> {
+fn set_filter(on: &mut Capture<Active>, filter: &KernelFilter, link: LinkType) -> Result<Option<String>, SourceError> {
     let invalid =
         |text: &str, error| SourceError::Filter { expression: text.to_owned(), reason: error::reason(&error) };
     if let Some(user) = filter.user() {
-        capture.compile(user, true).map_err(|error| invalid(user, error))?;
+        on.compile(user, true).map_err(|error| invalid(user, error))?;
     }
     let expression = filter.expression(link);
     if let Some(text) = &expression {
-        capture.filter(text, true).map_err(|error| invalid(text, error))?;
+        on.filter(text, true).map_err(|error| invalid(text, error))?;
     }
     Ok(expression)
 }

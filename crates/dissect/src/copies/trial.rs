@@ -7,7 +7,8 @@ use super::{Copies, HEADERS, numbers_digest};
 use crate::limits;
 use crate::moment::CaptureMoment;
 use crate::packet::{self, Packet};
-use overhead_model::{Frame, LinkType};
+use overhead_model::Frame;
+use overhead_model::frame::OwnedFrame;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -22,56 +23,35 @@ const FEW: usize = 30;
 /// Tolerance between the offsets of a tap, in nanoseconds.
 const JITTER_NS: u64 = 100_000;
 
-/// A frame held until the trial is over, and when it was captured.
-#[derive(Debug)]
-pub struct HeldFrame {
-    link: LinkType,
-    original_len: u32,
-    interface: u32,
-    bytes: Vec<u8>,
-    pub at: CaptureMoment,
-    time_ns: u64,
-}
-
-impl HeldFrame {
-    pub fn new(frame: &Frame<'_>, at: CaptureMoment) -> Self {
-        let Frame { time_ns, link, original_len, interface, bytes } = *frame;
-        Self { link, original_len, interface, bytes: bytes.to_vec(), at, time_ns }
-    }
-
-    pub fn frame(&self) -> Frame<'_> {
-        let Self { time_ns, link, original_len, interface, ref bytes, .. } = *self;
-        Frame { time_ns, link, original_len, interface, bytes }
-    }
-}
-
 /// The frames of a trial.
 #[derive(Debug)]
 pub struct TapTrial {
-    pub frames: Vec<HeldFrame>,
+    /// Held until the trial is over.
+    pub frames: Vec<(OwnedFrame, CaptureMoment)>,
     /// The tap's interface: that of the first frame.
     pub interface: u32,
     bytes: usize,
 }
 
 impl TapTrial {
-    pub fn new(first: HeldFrame) -> Self {
-        Self { bytes: first.bytes.len(), interface: first.interface, frames: vec![first] }
+    pub fn new(first: &Frame<'_>, at: CaptureMoment) -> Self {
+        Self { bytes: first.bytes.len(), interface: first.interface, frames: vec![(OwnedFrame::new(first), at)] }
     }
 
     /// Holds a frame. Returns whether there may be enough of them.
-    pub fn hold(&mut self, frame: HeldFrame) -> bool {
+    pub fn hold(&mut self, frame: &Frame<'_>, at: CaptureMoment) -> bool {
         self.bytes += frame.bytes.len();
-        self.frames.push(frame);
+        self.frames.push((OwnedFrame::new(frame), at));
         self.frames.len().is_multiple_of(limits::TRIAL_FRAMES / 8) || self.is_full()
     }
 
     /// Returns whether no more frames may be held.
     pub fn is_full(&self) -> bool {
         let times = self.frames.first().zip(self.frames.last());
+        let times = times.map(|((first, _), (last, _))| (first.frame().time_ns, last.frame().time_ns));
         self.frames.len() >= limits::TRIAL_FRAMES
             || self.bytes >= limits::TRIAL_BYTES
-            || times.is_some_and(|(first, last)| last.time_ns.saturating_sub(first.time_ns) >= limits::TRIAL_NS)
+            || times.is_some_and(|(first_ns, last_ns)| last_ns.saturating_sub(first_ns) >= limits::TRIAL_NS)
     }
 }
 
@@ -136,7 +116,7 @@ impl Copies {
             return if is_last { TapVerdict::Single } else { TapVerdict::Open };
         };
         let most_ns = offsets.get(offsets.len() * 19 / 20).copied().unwrap_or(median_ns);
-        let last_ns = trial.frames.last().map_or(0, |last| last.time_ns);
+        let last_ns = trial.frames.last().map_or(0, |(last, _)| last.frame().time_ns);
         let had_time =
             |frame: &&TrialFrame| frame.repeated_ns.is_some() || frame.time_ns.saturating_add(2 * most_ns) < last_ns;
         let judged = frames.iter().filter(had_time).count();
@@ -163,8 +143,8 @@ impl Copies {
         let mut frames: Vec<TrialFrame> = Vec::new();
         // Those before the trial are beyond the list.
         let mut first_like: HashMap<_, usize> = self.early.iter().map(|(kept, _)| (kept.key(), usize::MAX)).collect();
-        for held in trial.frames.iter().filter(|held| held.interface == trial.interface) {
-            let frame = held.frame();
+        let frames_of_tap = trial.frames.iter().map(|(held, _)| held.frame());
+        for frame in frames_of_tap.filter(|frame| frame.interface == trial.interface) {
             let Packet::Tcp(segment) = packet::parse(&frame) else { continue };
             if segment.flags.rst {
                 continue;
@@ -173,8 +153,8 @@ impl Copies {
             let key = (numbers_digest(HEADERS, &segment).value(), ends);
             match first_like.get(&key).map(|&at| frames.get_mut(at)) {
                 Some(None) => continue,
-                Some(Some(like)) if held.time_ns.abs_diff(like.time_ns) <= limits::COPY_NS => {
-                    like.repeated_ns.get_or_insert(held.time_ns);
+                Some(Some(like)) if frame.time_ns.abs_diff(like.time_ns) <= limits::COPY_NS => {
+                    like.repeated_ns.get_or_insert(frame.time_ns);
                     continue;
                 }
                 _ => {}
@@ -182,7 +162,7 @@ impl Copies {
             first_like.insert(key, frames.len());
             frames.push(TrialFrame {
                 ends,
-                time_ns: held.time_ns,
+                time_ns: frame.time_ns,
                 seq: segment.seq,
                 ack: segment.flags.ack.then_some(segment.ack),
                 next_seq: (segment.seq.wrapping_add(segment.payload_len))

@@ -3,7 +3,7 @@
 mod frames;
 
 use crate::connections::{Connections, FrameContent, SegmentFate};
-use crate::copies::trial::{HeldFrame, TapTrial, TapVerdict};
+use crate::copies::trial::{TapTrial, TapVerdict};
 use crate::model::{LinkModel, ModelTotals};
 use crate::moment::CaptureMoment;
 use crate::packet::{PlainFrame, Segment};
@@ -142,7 +142,7 @@ impl<T: Tally> Dissector<T> {
         match &mut self.trial {
             // Pieces of streams and calls come from no tap.
             Some(trial) if frame.link != LinkType::UPPER_PDU => {
-                if trial.hold(HeldFrame::new(frame, at)) {
+                if trial.hold(frame, at) {
                     self.judge(false);
                 }
             }
@@ -162,7 +162,7 @@ impl<T: Tally> Dissector<T> {
     #[cold]
     fn begin_trial(&mut self, frame: &Frame<'_>, at: CaptureMoment) {
         self.frames.copies.forget_latest();
-        self.trial = Some(TapTrial::new(HeldFrame::new(frame, at)));
+        self.trial = Some(TapTrial::new(frame, at));
         self.is_special = true;
     }
 
@@ -176,14 +176,14 @@ impl<T: Tally> Dissector<T> {
         }
         let Some(TapTrial { frames, interface, .. }) = self.trial.take() else { return };
         self.is_special = self.model.is_some();
-        let number = frames.last().map_or(0, |last| last.at.number);
+        let number = frames.last().map_or(0, |(_, at)| at.number);
         if let TapVerdict::Doubled { is_certain, from_both_ends, .. } = verdict {
             self.frames.note(Note::UnsteadyTap, u64::from(!is_certain));
             self.frames.note(Note::BothEnds, u64::from(from_both_ends));
         }
         self.frames.copies.settle(interface, verdict, number);
-        for held in &frames {
-            self.handle(&held.frame(), held.at);
+        for (held, at) in &frames {
+            self.handle(&held.frame(), *at);
         }
     }
 

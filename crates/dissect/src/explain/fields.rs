@@ -22,7 +22,7 @@ pub struct RowName {
 #[derive(Debug, Default)]
 pub struct FieldSums {
     turns: ConnectionStates<OpenNames>,
-    paths: Paths,
+    paths: FieldPaths,
     rows: Vec<(RowName, AmountsByField)>,
     numbers: HashMap<RowName, RowId>,
     closed: Vec<(FieldKey, u64)>,
@@ -60,32 +60,33 @@ struct DecoderPlace {
     field: &'static str,
 }
 
-/// Assigns a number to each path.
+/// Assigns a number to each field within its groups.
 #[derive(Debug, Default)]
-struct Paths {
+pub struct FieldPaths {
     numbers: HashMap<Vec<&'static str>, u32>,
-    names: Vec<String>,
+    /// Group and field names, joined by dots, by number.
+    pub names: Vec<String>,
 }
 
-impl Paths {
-    /// Returns a path's number. Beyond the limit, all paths share the last one.
-    fn number(&mut self, place: &mut DecoderPlace) -> u32 {
-        place.path.push(place.field);
-        let number = match self.numbers.get(&place.path) {
+impl FieldPaths {
+    /// Returns the number of a field in these groups. Beyond the limit, all share the last one.
+    pub fn number(&mut self, groups: &mut Vec<&'static str>, field: &'static str, limit: usize) -> u32 {
+        groups.push(field);
+        let number = match self.numbers.get(groups) {
             Some(&number) => number,
-            None if self.names.len() >= limits::SUMMED_FIELDS => limits::SUMMED_FIELDS as u32,
+            None if self.names.len() >= limit => limit as u32,
             None => {
                 let number = self.names.len() as u32;
-                self.names.push(place.path.join("."));
-                self.numbers.insert(place.path.clone(), number);
+                self.names.push(groups.join("."));
+                self.numbers.insert(groups.clone(), number);
                 number
             }
         };
-        place.path.pop();
+        groups.pop();
         number
     }
 
-    fn name(&self, number: u32) -> &str {
+    pub fn name(&self, number: u32) -> &str {
         self.names.get(number as usize).map_or("(others)", String::as_str)
     }
 }
@@ -102,26 +103,6 @@ impl FieldSums {
             fields
         };
         rows.into_iter().map(|(name, sums)| (name, fields(sums))).collect()
-    }
-
-    fn step(&mut self, step: Trace<'_>) {
-        let connection = self.turns.kept();
-        match step {
-            Trace::Swapped => connection.sides.swap(0, 1),
-            Trace::Enter { side, group } => connection.sides[side as usize].path.push(group),
-            Trace::Leave { side } => _ = connection.sides[side as usize].path.pop(),
-            Trace::Field { side, field, .. } => connection.sides[side as usize].field = field,
-            // Bytes in no captured frame are not accounted.
-            Trace::Posted { frame: None, .. } => {}
-            Trace::Posted { side, op, account, len, in_order, .. } => {
-                let mut outside = DecoderPlace { path: Vec::new(), field: "outside the stream" };
-                let place = if in_order { &mut connection.sides[side as usize] } else { &mut outside };
-                let path = self.paths.number(place);
-                *connection.open.entry((op, (side, account, path))).or_default() += len;
-            }
-            Trace::Closed { op, .. } => self.closed = connection.close(op),
-            _ => {}
-        }
     }
 }
 
@@ -165,10 +146,23 @@ impl Tally for FieldSums {
 
 impl Listener for FieldSums {
     fn hear(&mut self, step: Trace<'_>) {
+        self.turns.hear(&step);
+        let connection = self.turns.kept();
         match step {
-            Trace::Frame(facts) => self.turns.turn(facts.connection, false),
-            Trace::Ending { connection } => self.turns.turn(connection, true),
-            step => self.step(step),
+            Trace::Swapped => connection.sides.swap(0, 1),
+            Trace::Enter { side, group } => connection.sides[side as usize].path.push(group),
+            Trace::Leave { side } => _ = connection.sides[side as usize].path.pop(),
+            Trace::Field { side, field, .. } => connection.sides[side as usize].field = field,
+            // Bytes in no captured frame are not accounted.
+            Trace::Posted { frame: None, .. } => {}
+            Trace::Posted { side, op, account, len, in_order, .. } => {
+                let mut outside = DecoderPlace { path: Vec::new(), field: "outside the stream" };
+                let place = if in_order { &mut connection.sides[side as usize] } else { &mut outside };
+                let path = self.paths.number(&mut place.path, place.field, limits::SUMMED_FIELDS);
+                *connection.open.entry((op, (side, account, path))).or_default() += len;
+            }
+            Trace::Closed { op, .. } => self.closed = connection.close(op),
+            _ => {}
         }
     }
 }

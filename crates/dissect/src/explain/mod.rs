@@ -19,16 +19,15 @@ mod record;
 mod stream;
 mod turns;
 
-pub use fields::{FieldSums, RowName};
+pub use fields::{FieldPaths, FieldSums, RowName};
 pub use find::{Finder, FoundOperation, OperationQuery, QueryKind, SizedOperation};
 pub use number::{BegunOperation, Numbering};
 pub use record::{ExplainedOperation, FieldPiece, FrameItem, FramePart, FrameView, OperationRecorder};
 pub use stream::{ByteVisibility, DecodedRun, UnpostedStream};
 pub use turns::ConnectionStates;
 
-use overhead_model::{
-    ConnectionSummary, FrameFacts, Listener, Operation, RowId, RowKey, Side, SideTotals, Tally, Trace,
-};
+use overhead_model::{ConnectionSummary, FrameFacts, Operation, RowId, RowKey, Side, SideTotals};
+use overhead_model::{Listener, Tally, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A reading of a capture, used as a trait object so that the decoders compile once for all three.

@@ -34,26 +34,22 @@ impl Numbering {
 
     /// Handles a step and returns any operation that starts with it.
     pub fn hear(&mut self, step: &Trace<'_>) -> Option<BegunOperation> {
+        self.turns.hear(step);
         match *step {
-            Trace::Frame(facts) => self.turns.turn(facts.connection, false),
-            Trace::Ending { connection } => self.turns.turn(connection, true),
-            Trace::Decoding { .. } => return self.connect(|connection| connection.decoding = true),
+            Trace::Decoding { .. } => self.connect(|connection| connection.decoding = true),
             Trace::Posted { op: None, .. } | Trace::Charged { op: None, .. } => {
-                return self.connect(|connection| connection.touched = true);
+                self.connect(|connection| connection.touched = true)
             }
-            Trace::Opened { op } => return Some(self.number(Some(op))),
-            _ => {}
+            Trace::Opened { op } => Some(self.number(Some(op))),
+            _ => None,
         }
-        None
     }
 
     fn connect(&mut self, note: fn(&mut SeenConnection)) -> Option<BegunOperation> {
         let connection = self.turns.kept();
         note(connection);
         let begins = connection.decoding && connection.touched && !connection.numbered;
-        if begins {
-            connection.numbered = true;
-        }
+        connection.numbered |= begins;
         begins.then(|| self.number(None))
     }
 

@@ -117,7 +117,7 @@ impl ExplainedOperation {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OperationRecorder {
     connection: u64,
     op: Option<u64>,
@@ -155,17 +155,7 @@ struct PostedBytes {
 impl OperationRecorder {
     /// Returns a recorder for operation `op` of a connection, as found by [`super::Finder`].
     pub fn new(connection: u64, op: Option<u64>) -> Self {
-        Self {
-            connection,
-            op,
-            here: false,
-            done: false,
-            sides: [RecordedDirection::default(), RecordedDirection::default()],
-            stray: Vec::new(),
-            kept: 0,
-            pieces: 0,
-            explained: ExplainedOperation::default(),
-        }
+        Self { connection, op, ..Self::default() }
     }
 
     /// Returns whether the recording is complete.
@@ -196,24 +186,19 @@ impl OperationRecorder {
         }
         let mut runs = Vec::new();
         direction.stream.take(posted.len, |offset, run| runs.push((offset, run)));
-        let (field, field_len) = (direction.field, direction.field_len);
-        let path = direction.groups.iter().chain([&field]).copied().collect::<Vec<_>>().join(".");
-        self.account(posted);
-        let mut field_at = at;
+        let path = direction.groups.iter().chain([&direction.field]).copied().collect::<Vec<_>>().join(".");
+        let field_len = direction.field_len;
+        self.add(posted, path, (field_len, at), runs);
+    }
+
+    /// Adds bytes of a field of `field_len` bytes, from `at` on.
+    fn add(&mut self, of: PostedBytes, path: String, (field_len, mut at): (u64, u64), runs: Vec<(u64, DecodedRun)>) {
+        self.account(of);
         for (offset, run) in runs {
-            let (len, account) = (run.len, posted.account);
-            let piece = FieldPiece {
-                path: path.clone(),
-                account,
-                offset,
-                field_len,
-                field_at,
-                len,
-                seen: run.seen,
-                bytes: Vec::new(),
-            };
-            self.keep(posted, piece, run);
-            field_at += len;
+            let (path, account, len, seen) = (path.clone(), of.account, run.len, run.seen);
+            let piece = FieldPiece { path, account, offset, field_len, field_at: at, len, seen, bytes: Vec::new() };
+            self.keep(of, piece, run);
+            at += len;
         }
     }
 
@@ -224,29 +209,11 @@ impl OperationRecorder {
     }
 
     fn stray_piece(&mut self, posted: PostedBytes, bytes: Vec<u8>) {
-        let (len, field_len) = (bytes.len() as u64, posted.len);
-        let piece = |seen, field_at, len| FieldPiece {
-            path: "outside the stream".to_owned(),
-            account: posted.account,
-            offset: field_at,
-            field_len,
-            field_at,
-            len,
-            seen,
-            bytes: Vec::new(),
-        };
-        self.account(posted);
-        self.keep(
-            posted,
-            piece(ByteVisibility::Captured, 0, len),
-            DecodedRun { seen: ByteVisibility::Captured, len, bytes },
-        );
-        let rest = field_len.saturating_sub(len);
-        self.keep(
-            posted,
-            piece(ByteVisibility::Snapped, len, rest),
-            DecodedRun { seen: ByteVisibility::Snapped, len: rest, bytes: Vec::new() },
-        );
+        let len = bytes.len() as u64;
+        let captured = DecodedRun { seen: ByteVisibility::Captured, len, bytes };
+        let rest = posted.len.saturating_sub(len);
+        let snapped = DecodedRun { seen: ByteVisibility::Snapped, len: rest, bytes: Vec::new() };
+        self.add(posted, "outside the stream".to_owned(), (posted.len, 0), vec![(0, captured), (len, snapped)]);
     }
 
     /// Adds a piece to its frame's part.

@@ -1,5 +1,6 @@
 //! Keeps a listener's state per connection while steps of all connections interleave.
 
+use overhead_model::Trace;
 use std::collections::HashMap;
 
 /// State by connection, and the current connection.
@@ -17,6 +18,15 @@ impl<C: Default> ConnectionStates<C> {
             self.connections.remove(&self.connection);
         }
         (self.connection, self.over) = (connection, over);
+    }
+
+    /// Switches to the connection of a step that starts a turn.
+    pub fn hear(&mut self, step: &Trace<'_>) {
+        match *step {
+            Trace::Frame(facts) => self.turn(facts.connection, false),
+            Trace::Ending { connection } => self.turn(connection, true),
+            _ => {}
+        }
     }
 
     pub fn connection(&self) -> u64 {

@@ -92,9 +92,9 @@ pub enum AckedData {
 }
 
 impl StreamReassembly {
-    /// Returns one direction of a stream that no frames carried.
-    pub fn new_stream() -> Self {
-        Self { base: Some(0), ..Self::default() }
+    /// Returns one direction of a connection, or of a stream that no frames carried.
+    pub fn new(is_stream: bool) -> Self {
+        Self { base: is_stream.then_some(0), ..Self::default() }
     }
 
     pub fn syn(&mut self, seq: u32) {

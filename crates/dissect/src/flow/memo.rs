@@ -120,30 +120,17 @@ impl Memo {
 
     /// Looks for a turn that this frame continues or starts. The caller adds a matching frame to those under way.
     #[inline(always)]
-    pub fn find(
-        &mut self,
-        side: Side,
-        bare: &PlainSegment<'_>,
-        version: u64,
-        book: &mut ConnectionLedger,
-    ) -> TurnMatch {
+    pub fn find(&mut self, side: Side, bare: &PlainSegment<'_>, now: u64, book: &mut ConnectionLedger) -> TurnMatch {
         match self.turns.first() {
-            Some(known) if known.version == version && known.turn.goes_on(&self.under_way, side, bare) => {
+            Some(known) if known.version == now && known.turn.goes_on(&self.under_way, side, bare) => {
                 known.with_next(self.under_way.taken.len())
             }
-            _ => self.find_other(side, bare, version, book),
+            _ => self.find_next(side, bare, now, book),
         }
     }
 
-    fn find_other(
-        &mut self,
-        side: Side,
-        bare: &PlainSegment<'_>,
-        version: u64,
-        book: &mut ConnectionLedger,
-    ) -> TurnMatch {
-        let fits =
-            |known: &LearnedTurn| known.version == version && known.turn.begins_with(&self.under_way, side, bare);
+    fn find_next(&mut self, side: Side, bare: &PlainSegment<'_>, now: u64, book: &mut ConnectionLedger) -> TurnMatch {
+        let fits = |known: &LearnedTurn| known.version == now && known.turn.begins_with(&self.under_way, side, bare);
         let mut others = self.turns.iter().enumerate().skip(1);
         let Some((index, _)) = others.find(|(_, known)| fits(known)) else { return TurnMatch::None };
         self.catch_up(book);
@@ -287,13 +274,9 @@ impl Memo {
 }
 
 /// Returns the decoder's state in a version, from `feed` if it is not `known`.
-fn state_in(
-    known: &mut Option<(u64, Option<State>)>,
-    version: u64,
-    feed: impl FnOnce() -> Option<State>,
-) -> Option<State> {
-    match *known {
-        Some((of, state)) if of == version => state,
-        _ => known.insert((version, feed())).1,
+fn state_in(last: &mut Option<(u64, Option<State>)>, now: u64, feed: impl FnOnce() -> Option<State>) -> Option<State> {
+    match *last {
+        Some((of, state)) if of == now => state,
+        _ => last.insert((now, feed())).1,
     }
 }

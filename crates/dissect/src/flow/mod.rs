@@ -26,7 +26,7 @@ use midst::MidStreamPairing;
 use overhead_decode::{ApparentProtocol, Note};
 use overhead_model::record::TcpTotals;
 use overhead_model::{
-    Account, ConnectionSummary, DecidedBy, Ends, Protocol, RowId, Side, StreamPiece, Tally, Trace, Transport,
+    Account, ConnectionEnds, ConnectionSummary, DecidedBy, Protocol, RowId, Side, StreamPiece, Tally, Trace, Transport,
 };
 use overhead_protocols::SharedContext;
 use probe::ZeroWindowProbe;
@@ -129,11 +129,7 @@ impl ConnectionFlow {
         let mut flow = Self {
             ends,
             is_client_lesser: ends[0] <= ends[1],
-            halves: if segment.stream.is_some() {
-                [StreamReassembly::new_stream(), StreamReassembly::new_stream()]
-            } else {
-                [StreamReassembly::default(), StreamReassembly::default()]
-            },
+            halves: [segment.stream.is_some(); 2].map(StreamReassembly::new),
             book: ConnectionLedger::new(),
             unproven: matches!(stage, FlowStage::Decoding(_)),
             stage,
@@ -158,8 +154,8 @@ impl ConnectionFlow {
         flow
     }
 
-    pub fn ends(&self, number: u64) -> Ends {
-        Ends { number, client: self.ends[0], server: self.ends[1], first_ns: self.first_ns }
+    pub fn ends(&self, number: u64) -> ConnectionEnds {
+        ConnectionEnds { number, client: self.ends[0], server: self.ends[1], first_ns: self.first_ns }
     }
 
     /// Returns the names of the ends if their addresses are only stand-ins, client first.
@@ -429,7 +425,7 @@ impl ConnectionFlow {
         awaited.map_or(ChargeOwner::Latest, |(side, end)| ChargeOwner::Byte(side, end.saturating_sub(1)))
     }
 
-    /// Ends the connection: gives up open holes and closes open operations.
+    /// ConnectionEnds the connection: gives up open holes and closes open operations.
     pub fn finish<T: Tally>(&mut self, tally: &mut T) -> FinishedFlow {
         self.fall_back(None, tally);
         self.tell(tally);

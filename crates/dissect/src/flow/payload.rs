@@ -89,19 +89,11 @@ impl ConnectionFlow {
     }
 
     /// Charges the repeated part of a frame, or all of it if nothing is new.
-    fn repeated<T: Tally>(
-        &mut self,
-        side: Side,
-        segment: &Segment<'_>,
-        start: u64,
-        repeated: u64,
-        new: u64,
-        tally: &mut T,
-    ) {
-        if repeated == 0 {
+    fn repeated(&mut self, side: Side, segment: &Segment<'_>, start: u64, old: u64, new: u64, tally: &mut impl Tally) {
+        if old == 0 {
             return;
         }
-        self.counts.rare().retransmitted_bytes += repeated;
+        self.counts.rare().retransmitted_bytes += old;
         let half = &self.halves[side as usize];
         let flags = segment.flags;
         let bare = !(flags.syn || flags.fin || flags.rst);
@@ -111,16 +103,12 @@ impl ConnectionFlow {
         if !keep_alive && half.contradicts(start, segment.payload) {
             self.book.note(Note::Conflict);
         }
-        let (owner, account, bytes) = if new > 0 {
-            (ChargeOwner::Byte(side, start.saturating_sub(ORIGIN)), Account::Retransmission, repeated)
-        } else if keep_alive || before_stream {
-            (self.latest(), Account::Control, u64::from(segment.wire_len))
+        let wire = u64::from(segment.wire_len);
+        let (owner, account, bytes) = if new == 0 && (keep_alive || before_stream) {
+            (self.latest(), Account::Control, wire)
         } else {
-            (
-                ChargeOwner::Byte(side, start.saturating_sub(ORIGIN)),
-                Account::Retransmission,
-                u64::from(segment.wire_len),
-            )
+            let of_byte = ChargeOwner::Byte(side, start.saturating_sub(ORIGIN));
+            (of_byte, Account::Retransmission, if new > 0 { old } else { wire })
         };
         self.book.charge(side, owner, account, bytes, tally);
     }

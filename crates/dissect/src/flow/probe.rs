@@ -23,28 +23,21 @@ pub struct ZeroWindowProbe {
 
 impl ConnectionFlow {
     /// Takes in a segment that may be a probe, and decides on an earlier probe. Returns whether this was one.
-    pub(super) fn probe<T: Tally>(
-        &mut self,
-        side: Side,
-        segment: &Segment<'_>,
-        offset: u64,
-        number: u64,
-        tally: &mut T,
-    ) -> bool {
+    pub fn probe<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, at: u64, number: u64, tally: &mut T) -> bool {
         let Segment { flags, payload_len, .. } = *segment;
         if let Some(before) = &self.probes[side as usize] {
-            if offset > before.offset {
+            if at > before.offset {
                 self.accept_probe(side, tally);
-            } else if offset + u64::from(payload_len) > before.offset {
+            } else if at + u64::from(payload_len) > before.offset {
                 self.reject_probe(side, tally);
             }
         }
         let bare = !(flags.syn || flags.fin || flags.rst);
-        if !bare || !self.halves[side as usize].is_probe(offset, payload_len) {
+        if !bare || !self.halves[side as usize].is_probe(at, payload_len) {
             return false;
         }
         self.probes[side as usize] = Some(Box::new(ZeroWindowProbe {
-            offset,
+            offset: at,
             byte: segment.payload.first().copied(),
             time_ns: segment.time_ns,
             number,

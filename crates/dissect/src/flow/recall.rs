@@ -41,16 +41,10 @@ impl MemoMode {
 
 impl ConnectionFlow {
     /// Takes in a segment that continues or starts a turn like an earlier one, and returns whether it did. Any other segment takes the
-    /// general path: see [`ConnectionFlow::segment`]. `is_from_lesser`: the sender's address is the lesser of the two.
+    /// general path: see [`ConnectionFlow::segment`]. `by_lesser`: the sender's address is the lesser of the two.
     #[inline]
-    pub fn recall<T: Tally>(
-        &mut self,
-        is_from_lesser: bool,
-        bare: &PlainSegment<'_>,
-        number: u64,
-        tally: &mut T,
-    ) -> bool {
-        let side = if is_from_lesser == self.is_client_lesser { Side::Request } else { Side::Response };
+    pub fn recall<T: Tally>(&mut self, by_lesser: bool, bare: &PlainSegment<'_>, number: u64, tally: &mut T) -> bool {
+        let side = if by_lesser == self.is_client_lesser { Side::Request } else { Side::Response };
         let begins = match &self.memory {
             MemoMode::On(memo) if !memo.is_learning() => false,
             MemoMode::Later(_) if !bare.payload.is_empty() && self.is_answered() => true,

@@ -392,12 +392,7 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
 
 /// Returns the protocol of a connection joined midway, by how turns start: the one that most of them fit, on both sides. If the turns of
 /// a first few do not tell, the protocol whose own port this is outranks others. `Foreign` if neither tells.
-fn told_by_turns(
-    candidates: &[Protocol],
-    pieces: &[(Side, HeldPayload)],
-    server_port: Option<u16>,
-    is_last: bool,
-) -> ToldProtocol {
+fn told_by_turns(among: &[Protocol], pieces: &[(Side, HeldPayload)], at: Option<u16>, is_last: bool) -> ToldProtocol {
     // Nothing else changes what the turns tell.
     let begins_turn = matches!(pieces, [.., (before, _), (side, HeldPayload::Bytes(_))] if before != side);
     if !begins_turn && !is_last {
@@ -421,9 +416,9 @@ fn told_by_turns(
         let [ours, theirs] = [client, client.other()].map(fit);
         if ours.min(theirs) == 0 { 0 } else { ours + theirs }
     };
-    let sides = candidates.iter().flat_map(|&protocol| Side::BOTH.map(|client| (protocol, client)));
+    let sides = among.iter().flat_map(|&protocol| Side::BOTH.map(|client| (protocol, client)));
     let best = sides.map(|(protocol, client)| (fits_of(protocol, client), protocol, client)).max_by_key(|best| best.0);
-    let own = candidates.iter().copied().find(|of| server_port.is_some_and(|port| of.ports().contains(&port)));
+    let own = among.iter().copied().find(|of| at.is_some_and(|port| of.ports().contains(&port)));
     match best {
         Some((limits::SNIFF_TURNS.., protocol, client)) => ToldProtocol::Of(protocol, client),
         _ if !is_last => ToldProtocol::Open,

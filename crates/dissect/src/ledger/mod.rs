@@ -280,7 +280,8 @@ impl ConnectionLedger {
         let Some((row, open)) = self.ops.close(op) else { return };
         let OpenOperation { operation, class, first_ns, last_ns, .. } = open;
         if let Some(recording) = &mut self.recording {
-            recording.closed(op, row, operation, (*first_ns, *last_ns));
+            let (operation, first_ns, last_ns) = (*operation, *first_ns, *last_ns);
+            recording.closed(RecordedOperation { op, row, operation, first_ns, last_ns });
         }
         let counts = *class != Class::Unmatched && operation.outcome != Outcome::Unsolicited;
         self.operations += u64::from(counts);

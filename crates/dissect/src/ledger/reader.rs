@@ -243,9 +243,5 @@ impl<T: Tally> Reader for LedgerReader<'_, T> {
 
 /// Returns the part of a software name that is kept.
 fn cut(name: &str) -> &str {
-    let mut end = name.len().min(limits::SOFTWARE);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name.get(..end).unwrap_or_default()
+    &name[..name.floor_char_boundary(limits::SOFTWARE)]
 }

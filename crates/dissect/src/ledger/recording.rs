@@ -19,7 +19,7 @@ pub struct FreeBytes {
 
 #[derive(Clone, Debug)]
 pub struct RecordedOperation {
-    op: OpId,
+    pub op: OpId,
     pub row: RowId,
     pub operation: Operation,
     pub first_ns: Option<u64>,
@@ -53,14 +53,8 @@ pub struct RepeatedEntries {
 
 impl TurnRecording {
     /// Records a closed operation, with the times of its first and last payload.
-    pub(super) fn closed(
-        &mut self,
-        op: OpId,
-        row: RowId,
-        operation: &Operation,
-        (first_ns, last_ns): (Option<u64>, Option<u64>),
-    ) {
-        self.operations.push(RecordedOperation { op, row, operation: *operation, first_ns, last_ns });
+    pub(super) fn closed(&mut self, closed: RecordedOperation) {
+        self.operations.push(closed);
     }
 
     /// Returns the entries to repeat; `None` if the turn cannot be repeated.
@@ -90,11 +84,8 @@ impl TurnRecording {
             [before, after] if before == after => None,
             [_, after] => Some(row(after?)?),
         };
-        Some(RepeatedEntries {
-            runs: [of_side(Side::Request)?, of_side(Side::Response)?],
-            counted: self.counted,
-            latest,
-        })
+        let runs = [of_side(Side::Request)?, of_side(Side::Response)?];
+        Some(RepeatedEntries { runs, counted: self.counted, latest })
     }
 }
 

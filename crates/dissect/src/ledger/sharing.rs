@@ -50,27 +50,21 @@ impl ConnectionLedger {
     }
 
     /// Shares the headers of a frame with payload in several places, once all of it is posted.
-    pub(super) fn settle_scattered<T: Tally>(
-        &mut self,
-        side: Side,
-        number: u64,
-        scratch: &mut ShareBuffers,
-        tally: &mut T,
-    ) {
+    pub(super) fn settle_scattered<T: Tally>(&mut self, side: Side, number: u64, to: &mut ShareBuffers, tally: &mut T) {
         let Some(ScatteredFrame { headers, mut shares, .. }) = self.directions[side as usize].take_scattered(number)
         else {
             return;
         };
         shares.sort_by_key(|&(op, _)| op);
-        scratch.shares.clear();
+        to.shares.clear();
         for (op, bytes) in shares {
             let place = self.ops.hold(op, 0);
             if let Some(place) = place {
                 self.ops.at(place).unshared -= 1;
             }
-            scratch.shares.push(FrameShare { place, ..FrameShare::new(op, bytes) });
+            to.shares.push(FrameShare { place, ..FrameShare::new(op, bytes) });
         }
-        self.share_headers(side, (headers, number), scratch, tally);
+        self.share_headers(side, (headers, number), to, tally);
     }
 
     /// Posts the headers of a frame, given by its number, to the operations that share it.

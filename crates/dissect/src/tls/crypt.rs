@@ -75,12 +75,7 @@ impl RecordOpener {
     }
 
     /// Returns the client's and server's openers for TLS 1.2, from the master secret.
-    pub fn tls12(
-        suite: CipherSuite,
-        master: &TlsSecret,
-        client: &ClientRandom,
-        server: &ClientRandom,
-    ) -> Option<[Self; 2]> {
+    pub fn tls12(suite: CipherSuite, master: &TlsSecret, [client, server]: [&ClientRandom; 2]) -> Option<[Self; 2]> {
         let (key, explicit) = (suite.aead.key_bytes(), suite.aead.explicit_bytes());
         let fixed = NONCE - explicit;
         let mut block = [0; KEY_BLOCK];
@@ -195,12 +190,7 @@ pub(super) mod test {
             Self { suite, key, iv, is_tls13: true, sequence: 0, padding }
         }
 
-        pub fn tls12(
-            suite: CipherSuite,
-            master: &TlsSecret,
-            client: &ClientRandom,
-            server: &ClientRandom,
-        ) -> [Self; 2] {
+        pub fn tls12(suite: CipherSuite, master: &TlsSecret, [client, server]: [&ClientRandom; 2]) -> [Self; 2] {
             let (key, fixed) = (suite.aead.key_bytes(), NONCE - suite.aead.explicit_bytes());
             let mut block = vec![0; 2 * (key + fixed)];
             prf(suite.hash, master.bytes(), &[b"key expansion", server, client], &mut block).unwrap();

@@ -29,18 +29,10 @@ const RETRY: ClientRandom = [
 pub(crate) fn client_hello(bytes: &[u8]) -> MessageBoundary {
     match bytes {
         [22, 3, 0..=4, _, _, CLIENT_HELLO, high, middle, low, ..] => {
-            if *high == 0 && [*middle, *low] != [0, 0] {
-                MessageBoundary::Yes
-            } else {
-                MessageBoundary::No
-            }
+            MessageBoundary::yes_if(*high == 0 && [*middle, *low] != [0, 0])
         }
-        [22, 3, 0..=4, _, _, CLIENT_HELLO, ..]
-        | [22, 3, 0..=4, _, _]
-        | [22, 3, 0..=4, _]
-        | [22, 3, 0..=4]
-        | [22, 3]
-        | [22] => MessageBoundary::More,
+        [22, 3, 0..=4, behind @ ..] => MessageBoundary::more_if(behind.get(2).is_none_or(|kind| *kind == CLIENT_HELLO)),
+        [22, 3] | [22] => MessageBoundary::More,
         _ => MessageBoundary::No,
     }
 }

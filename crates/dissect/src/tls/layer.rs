@@ -77,9 +77,9 @@ impl TlsLayer {
             }
             (calls, content) => {
                 if let Some(calls) = calls {
-                    self.stop_waiting(inner, calls, side, content, out);
+                    self.stop_waiting(inner, calls, content, out);
                 }
-                self.post(inner, side, (header, content), (input, &text), out);
+                self.post(inner, (header, content), (input, &text), out);
             }
         }
         self.text = text;
@@ -91,10 +91,10 @@ impl TlsLayer {
         &mut self,
         inner: &mut EngineDriver<'_, D>,
         calls: &mut LibraryCalls,
-        side: Side,
         content: RecordContent,
         out: &mut Out<'_, R>,
     ) {
+        let side = out.side();
         if matches!(content, RecordContent::Opened(_)) {
             calls.ignore();
         }
@@ -110,11 +110,11 @@ impl TlsLayer {
     fn post<D: Decoder, R: Reader>(
         &mut self,
         inner: &mut EngineDriver<'_, D>,
-        side: Side,
         (header, content): (RecordHeader, RecordContent),
         (input, text): (Input<'_>, &[u8]),
         out: &mut Out<'_, R>,
     ) {
+        let side = out.side();
         if let RecordContent::Opened(layout) = content {
             out.decrypted(self.weaves[side as usize].ahead(layout), text);
         }
@@ -123,20 +123,22 @@ impl TlsLayer {
                 if layout.kind != APPLICATION_DATA || layout.content == 0 =>
             {
                 let session = self.records.is_handshake_over.then_some(OpenOrder::Latest);
-                self.own(side, layout, session, out);
+                self.own(layout, session, out);
             }
             RecordContent::Opened(layout) => {
-                self.data(side, layout, out, |recorder| inner.bytes(side, text, recorder));
+                self.begin_data(layout, out);
+                self.feed(out, |recorder| inner.bytes(side, text, recorder));
             }
             RecordContent::Unread(layout) => {
-                self.data(side, layout, out, |recorder| inner.opaque(side, layout.content as u64, recorder));
+                self.begin_data(layout, out);
+                self.feed(out, |recorder| inner.opaque(side, layout.content as u64, recorder));
             }
             RecordContent::Closed | RecordContent::Sealed(_) | RecordContent::Failed(_) => {
                 if let RecordContent::Failed(reason) = content {
                     out.note(Note::Undecryptable(reason));
                 }
                 if self.is_decrypting(side) {
-                    self.interrupt(inner, side, out);
+                    self.interrupt(inner, out);
                 }
                 return self.records.post(side, header, input, out);
             }
@@ -169,13 +171,13 @@ impl TlsLayer {
     ) {
         for (side, event) in events {
             out.on_side(side, |out| match event {
-                CallEvent::Record(RecordFacts::Data(layout)) => self.begin_data(side, layout, out),
+                CallEvent::Record(RecordFacts::Data(layout)) => self.begin_data(layout, out),
                 CallEvent::Record(RecordFacts::Own { layout, is_session, is_overtaken }) => {
                     let order = if is_overtaken { OpenOrder::Earlier } else { OpenOrder::Latest };
                     let session = (is_session || self.records.is_handshake_over).then_some(order);
-                    self.own(side, layout, session, out);
+                    self.own(layout, session, out);
                 }
-                CallEvent::Record(RecordFacts::Sealed(layout, kind)) => self.sealed(side, layout, kind, out),
+                CallEvent::Record(RecordFacts::Sealed(layout, kind)) => self.sealed(layout, kind, out),
                 CallEvent::Content(bytes) => {
                     let mut rest = bytes.as_slice();
                     for (ahead, len) in self.weaves[side as usize].tell(bytes.len() as u64) {
@@ -183,26 +185,27 @@ impl TlsLayer {
                         out.decrypted(ahead, here);
                         rest = after;
                     }
-                    self.feed(side, out, |recorder| inner.bytes(side, &bytes, recorder));
+                    self.feed(out, |recorder| inner.bytes(side, &bytes, recorder));
                 }
                 CallEvent::Missing(len) => {
                     self.weaves[side as usize].tell(len);
-                    self.feed(side, out, |recorder| inner.opaque(side, len, recorder));
+                    self.feed(out, |recorder| inner.opaque(side, len, recorder));
                 }
                 CallEvent::GivenUp(reason) => {
                     out.note(Note::Undecryptable(reason));
-                    self.interrupt(inner, side, out);
+                    self.interrupt(inner, out);
                 }
             });
         }
     }
 
     /// Pushes a record with unknown content.
-    fn sealed<R: Reader>(&mut self, side: Side, layout: RecordLayout, kind: u8, out: &mut Out<'_, R>) {
+    fn sealed<R: Reader>(&mut self, layout: RecordLayout, kind: u8, out: &mut Out<'_, R>) {
+        let side = out.side();
         if (side, kind) == (Side::Response, APPLICATION_DATA)
             && let Some(op) = self.records.end_handshake()
         {
-            self.close(side, op, Outcome::Ok, out);
+            self.close(op, Outcome::Ok, out);
         }
         let op = self.records.operation(kind, out);
         let weave = &mut self.weaves[side as usize];
@@ -215,30 +218,19 @@ impl TlsLayer {
         self.weaves[side as usize].end() > 0
     }
 
-    /// Pushes a record of application data, whose content `decode` decodes. The server's first one ends the handshake unless it has ended.
-    fn data<R: Reader>(
-        &mut self,
-        side: Side,
-        layout: RecordLayout,
-        out: &mut Out<'_, R>,
-        decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>),
-    ) {
-        self.begin_data(side, layout, out);
-        self.feed(side, out, decode);
-    }
-
-    /// Pushes a record of application data whose content is decoded later.
-    fn begin_data<R: Reader>(&mut self, side: Side, layout: RecordLayout, out: &mut Out<'_, R>) {
+    /// Pushes a record of application data whose content is decoded later. The server's first one ends the handshake.
+    fn begin_data<R: Reader>(&mut self, layout: RecordLayout, out: &mut Out<'_, R>) {
+        let side = out.side();
         if side == Side::Response
             && let Some(op) = self.records.end_handshake()
         {
-            self.close(side, op, Outcome::Ok, out);
+            self.close(op, Outcome::Ok, out);
         }
         self.weaves[side as usize].push(layout, None);
     }
 
     /// Pushes a record without application data: part of the handshake or, with a `session`, an operation that does not count.
-    fn own<R: Reader>(&mut self, side: Side, layout: RecordLayout, session: Option<OpenOrder>, out: &mut Out<'_, R>) {
+    fn own<R: Reader>(&mut self, layout: RecordLayout, session: Option<OpenOrder>, out: &mut Out<'_, R>) {
         let field = records::content_name(layout.kind);
         if let Some(order) = session {
             let op = match order {
@@ -246,42 +238,32 @@ impl TlsLayer {
                 OpenOrder::Earlier => out.open_earlier(),
             };
             out.label(op, Class::Setup, "TLS", "session");
-            self.push_own(side, layout, (op, field), out);
-            self.close(side, op, Outcome::Unsolicited, out);
+            self.push_own(layout, (op, field), out);
+            self.close(op, Outcome::Unsolicited, out);
             return;
         }
         let op = self.records.handshake(out);
-        self.push_own(side, layout, (op, field), out);
+        self.push_own(layout, (op, field), out);
         let outcome = match layout.kind {
-            records::ALERT if side == Side::Response => Some(Outcome::Error),
+            records::ALERT if out.side() == Side::Response => Some(Outcome::Error),
             _ => self.session.is_established().then_some(Outcome::Ok),
         };
         if let Some(outcome) = outcome
             && let Some(op) = self.records.end_handshake()
         {
-            self.close(side, op, outcome, out);
+            self.close(op, outcome, out);
         }
     }
 
-    fn push_own<R: Reader>(
-        &mut self,
-        side: Side,
-        layout: RecordLayout,
-        own: (OpId, &'static str),
-        out: &mut Out<'_, R>,
-    ) {
-        let weave = &mut self.weaves[side as usize];
+    fn push_own<R: Reader>(&mut self, layout: RecordLayout, own: (OpId, &'static str), out: &mut Out<'_, R>) {
+        let weave = &mut self.weaves[out.side() as usize];
         weave.push(layout, Some(OwnContent::tls(own)));
         weave.play(out);
     }
 
-    /// Lets `decode` put content on the tape of `side`, and posts all complete records.
-    pub fn feed<R: Reader>(
-        &mut self,
-        side: Side,
-        out: &mut Out<'_, R>,
-        decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>),
-    ) {
+    /// Lets `decode` put content on the tape of this side, and posts all complete records.
+    pub fn feed<R: Reader>(&mut self, out: &mut Out<'_, R>, decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>)) {
+        let side = out.side();
         let weave = &mut self.weaves[side as usize];
         decode(&mut TapeRecorder::append(out, &mut weave.tape));
         weave.play(out);
@@ -291,9 +273,9 @@ impl TlsLayer {
         self.settle(OUTSTANDING, out);
     }
 
-    /// Closes an operation whose last record of `side` was pushed.
-    fn close<R: Reader>(&mut self, side: Side, op: OpId, outcome: Outcome, out: &mut Out<'_, R>) {
-        let mut after = [0; 2];
+    /// Closes an operation whose last record of this side was pushed.
+    fn close<R: Reader>(&mut self, op: OpId, outcome: Outcome, out: &mut Out<'_, R>) {
+        let (side, mut after) = (out.side(), [0; 2]);
         after[side as usize] = self.weaves[side as usize].end();
         self.closing.push(op, outcome, after);
         self.settle(OUTSTANDING, out);
@@ -304,22 +286,24 @@ impl TlsLayer {
         self.closing.settle(posted, limit, out);
     }
 
-    /// Ends `side`: posts everything held back.
-    pub fn finish<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, side: Side, out: &mut Out<'_, R>) {
+    /// Ends this side: posts everything held back.
+    pub fn finish<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
+        let side = out.side();
         if !self.weaves[side as usize].is_idle() {
-            self.feed(side, out, |recorder| inner.finish_side(side, recorder));
+            self.feed(out, |recorder| inner.finish_side(side, recorder));
         }
         self.settle(usize::MAX, out);
     }
 
-    /// Records of `side` were lost.
-    pub fn lost<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, side: Side, out: &mut Out<'_, R>) {
-        self.session.lost(side);
-        self.interrupt(inner, side, out);
+    /// Records of this side were lost.
+    pub fn lost<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
+        self.session.lost(out.side());
+        self.interrupt(inner, out);
     }
 
-    /// Notes that the next content of `side` does not continue the earlier content.
-    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, side: Side, out: &mut Out<'_, R>) {
-        self.feed(side, out, |recorder| inner.interrupt(side, recorder));
+    /// Notes that the next content of this side does not continue the earlier content.
+    fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
+        let side = out.side();
+        self.feed(out, |recorder| inner.interrupt(side, recorder));
     }
 }

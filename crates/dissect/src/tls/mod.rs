@@ -95,7 +95,7 @@ impl<D: Decoder> LayeredDecoder<D> {
             tls.apply(&mut inner, events, &mut out);
         }
         for side in Side::BOTH {
-            tls.finish(&mut inner, side, &mut Out::new(reader, side, None));
+            tls.finish(&mut inner, &mut Out::new(reader, side, None));
         }
     }
 
@@ -179,7 +179,7 @@ impl<D: Decoder> Decoder for LayeredDecoder<D> {
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         match self.secured.as_deref_mut() {
             Some(SecuredStreams { tls, streams }) => {
-                tls.lost(&mut EngineDriver::new(&mut self.decoder, streams), side, out);
+                tls.lost(&mut EngineDriver::new(&mut self.decoder, streams), out);
             }
             None => self.decoder.lost(side, out),
         }
@@ -189,7 +189,7 @@ impl<D: Decoder> Decoder for LayeredDecoder<D> {
         match self.secured.as_deref_mut() {
             Some(SecuredStreams { tls, streams }) => {
                 let mut inner = EngineDriver::new(&mut self.decoder, streams);
-                tls.feed(Side::Response, out, |recorder| inner.abandon(recorder));
+                tls.feed(out, |recorder| inner.abandon(recorder));
             }
             None => self.decoder.abandon(out),
         }

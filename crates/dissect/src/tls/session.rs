@@ -27,7 +27,7 @@ pub(super) enum RecordContent {
 }
 
 /// Layout of a protected record; lengths in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RecordLayout {
     pub kind: u8,
     /// The part of the nonce before the content.
@@ -164,14 +164,7 @@ impl TlsSession {
         if matches!(epoch, KeyEpoch::Clear | KeyEpoch::GivenUp) {
             return RecordContent::Closed;
         }
-        let plain = RecordLayout {
-            kind: record.kind(),
-            explicit: 0,
-            content: record.length,
-            type_bytes: 0,
-            padding: 0,
-            tag: 0,
-        };
+        let plain = RecordLayout { kind: record.kind(), content: record.length, ..RecordLayout::default() };
         if is_tls13 && record.kind() != APPLICATION_DATA {
             return RecordContent::Sealed(plain);
         }
@@ -272,7 +265,7 @@ impl TlsSession {
         };
         if wants_opener && direction.epoch == KeyEpoch::Protected {
             let master = keys.get(SecretLabel::Master, &random);
-            let openers = master.and_then(|master| RecordOpener::tls12(suite, &master, &random, &server.random));
+            let openers = master.and_then(|master| RecordOpener::tls12(suite, &master, [&random, &server.random]));
             direction.opener = openers.map(|[client, server]| if side == Side::Request { client } else { server });
         } else if wants_opener {
             direction.opener = keys.get(handshake, &random).and_then(|secret| RecordOpener::tls13(suite, &secret));

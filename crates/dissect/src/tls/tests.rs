@@ -83,7 +83,7 @@ impl Lab {
             sealers: if is_tls13 {
                 [secret(10), secret(11)].map(|secret| Sealer::tls13(known, &secret, padding))
             } else {
-                Sealer::tls12(known, &TlsSecret::new(&[9; 48]).unwrap(), &CLIENT, &SERVER)
+                Sealer::tls12(known, &TlsSecret::new(&[9; 48]).unwrap(), [&CLIENT, &SERVER])
             },
             secrets: [secret(12), secret(13)],
         };

@@ -2,13 +2,13 @@
 
 use super::{ExportField, columns, side_fields};
 use overhead_dissect::Totals;
-use overhead_model::record::{Input, Selected};
+use overhead_model::record::{InputFile, Selected};
 use overhead_model::{Measured, SideTotals};
 use serde_json::json;
 
 #[derive(Clone, Debug)]
 pub struct RunRow {
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputFile>,
     pub selection: Selected,
     pub totals: Totals,
     /// Sums of the table `operations`.

@@ -205,18 +205,12 @@ impl PlainDecoder {
     }
 
     /// Decodes a packet that belongs to the first operation in the queue.
-    fn aside<R: Reader>(
-        &mut self,
-        field: &'static str,
-        account: Account,
-        packet: MysqlPacket<'_>,
-        out: &mut Out<'_, R>,
-    ) {
+    fn aside(&mut self, name: &'static str, account: Account, packet: MysqlPacket<'_>, out: &mut Out<'_, impl Reader>) {
         if let Some(front) = self.pairing.front() {
             out.charge(front.op);
         }
         let mut c = packet.begin(out);
-        c.rest(account, field);
+        c.rest(account, name);
         c.finish();
         out.release();
     }

@@ -344,12 +344,7 @@ fn via_of(code: u8) -> &'static str {
     match code {
         command::QUERY => "text",
         command::STMT_BULK_EXECUTE => "bulk",
-        command::STMT_PREPARE
-        | command::STMT_EXECUTE
-        | command::STMT_SEND_LONG_DATA
-        | command::STMT_CLOSE
-        | command::STMT_RESET
-        | command::STMT_FETCH => "prepared",
+        command::STMT_PREPARE..=command::STMT_RESET | command::STMT_FETCH => "prepared",
         _ => "",
     }
 }

@@ -33,17 +33,7 @@ pub(super) enum SqlPiece<'t> {
 impl SqlPiece<'_> {
     /// Returns whether a value may end with it, so that a following sign is binary.
     pub fn is_operand(self) -> bool {
-        matches!(
-            self,
-            Self::Literal
-                | Self::Marker(_)
-                | Self::Named(_)
-                | Self::Word(_)
-                | Self::Quoted(_)
-                | Self::TooLong
-                | Self::Close(_)
-                | Self::LeftOut
-        )
+        !matches!(self, Self::Reserved(_) | Self::Open(_) | Self::Symbol(_))
     }
 
     pub fn is_sign(self) -> bool {

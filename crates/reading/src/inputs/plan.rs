@@ -11,7 +11,7 @@ use overhead_dissect::explain::CaptureReading;
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::Frame;
 use overhead_model::bail_usage;
-use overhead_model::record::Input;
+use overhead_model::record::InputFile;
 use overhead_report::text::counted;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
@@ -96,9 +96,14 @@ impl InputPlan {
     /// # Errors
     ///
     /// A file cannot be read, or the window cannot contain a frame.
-    pub fn read(&self, dissection: &mut impl Dissect, keys: &KeyReader, warnings: &mut Warnings) -> Result<Vec<Input>> {
+    pub fn read(
+        &self,
+        dissection: &mut impl Dissect,
+        keys: &KeyReader,
+        warnings: &mut Warnings,
+    ) -> Result<Vec<InputFile>> {
         self.window.check()?;
-        let input = |path: &PathBuf| Input { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
+        let input = |path: &PathBuf| InputFile { path: path.display().to_string(), frames: 0, wire_bytes: 0 };
         let mut intake = Intake {
             dissection,
             keys,
@@ -165,7 +170,7 @@ struct Intake<'a, D> {
     /// Number of frames outside the window.
     outside: u64,
     /// Selected frames of each file.
-    inputs: Vec<Input>,
+    inputs: Vec<InputFile>,
 }
 
 impl<D: Dissect> TakeFrames for &mut Intake<'_, D> {

@@ -8,7 +8,7 @@ use super::row_sums::{KindKey, OperationKind, RowSums};
 use crate::limits::{GROUPS, PEER_ROWS};
 use overhead_model::record::{By, PeerRow, PeerRows};
 use overhead_model::stream::process_of;
-use overhead_model::{Class, Ends, OTHER, Operation, Protocol, Side, SideTotals};
+use overhead_model::{Class, ConnectionEnds, OTHER, Operation, Protocol, Side, SideTotals};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ pub(crate) struct ByPeer {
     folded: u64,
     /// Open connections by number.
     open: HashMap<u64, Place>,
-    current: Option<Ends>,
+    current: Option<ConnectionEnds>,
 }
 
 impl ByPeer {
@@ -63,7 +63,7 @@ impl ByPeer {
 
     /// Selects the connection for subsequent calls.
     #[inline]
-    pub(crate) fn turn_to(&mut self, ends: &Ends) {
+    pub(crate) fn turn_to(&mut self, ends: &ConnectionEnds) {
         self.current = Some(*ends);
     }
 
@@ -121,7 +121,7 @@ impl ByPeer {
     }
 
     /// Registers a connection when it first appears.
-    fn begin(&mut self, ends: &Ends, protocol: Protocol) -> Place {
+    fn begin(&mut self, ends: &ConnectionEnds, protocol: Protocol) -> Place {
         let key = self.key(ends, protocol);
         if !self.groups.contains_key(&key) && self.groups.len() >= GROUPS {
             self.fold();
@@ -141,8 +141,8 @@ impl ByPeer {
         place
     }
 
-    fn key(&self, ends: &Ends, protocol: Protocol) -> GroupKey {
-        let Ends { client, server, first_ns, .. } = *ends;
+    fn key(&self, ends: &ConnectionEnds, protocol: Protocol) -> GroupKey {
+        let ConnectionEnds { client, server, first_ns, .. } = *ends;
         let none = GroupKey { protocol, client: None, server: None, first_ns: 0 };
         match self.by {
             By::Client => GroupKey { client: Some(SocketAddr::new(process_of(client.ip()), 0)), ..none },
@@ -271,9 +271,9 @@ mod tests {
     const REQUEST: (Class, Protocol) = (Class::Workload, Protocol::Resp);
     const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 6_379);
 
-    fn ends(number: u64, port: u16) -> Ends {
+    fn ends(number: u64, port: u16) -> ConnectionEnds {
         let client = SocketAddr::from(([10, 0, (port >> 8) as u8, 2], port));
-        Ends { number, client, server: SERVER.into(), first_ns: number }
+        ConnectionEnds { number, client, server: SERVER.into(), first_ns: number }
     }
 
     fn operation(bytes: u64) -> Operation {
@@ -350,8 +350,8 @@ mod tests {
     #[test]
     fn sides_that_were_taken_for_each_other_are_not_kept_so() {
         let mut peers = ByPeer::new(By::Server);
-        let Ends { number, client, server, first_ns } = ends(1, 7);
-        peers.turn_to(&Ends { number, client: server, server: client, first_ns });
+        let ConnectionEnds { number, client, server, first_ns } = ends(1, 7);
+        peers.turn_to(&ConnectionEnds { number, client: server, server: client, first_ns });
         peers.swap();
         peers.add((Class::Setup, Protocol::Resp), &operation(1), 1);
         assert_eq!(peers.to_record().rows[0].server.as_deref(), Some("10.0.0.1:6379"));

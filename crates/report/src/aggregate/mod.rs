@@ -23,8 +23,8 @@ use by_peer::ByPeer;
 use connections::Largest;
 use overhead_model::record::{By, Connection, OperationRow, PeerRows};
 use overhead_model::{
-    Amounts, Class, ConnectionSummary, Ends, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally,
-    Trace,
+    Amounts, Class, ConnectionEnds, ConnectionSummary, Listener, Operation, Protocol, RowId, RowKey, Side, SideTotals,
+    Tally, Trace,
 };
 use peers::Peers;
 use rows::Rows;
@@ -287,7 +287,7 @@ impl Tally for Aggregate {
         self.by_peers.is_some()
     }
 
-    fn turn_to(&mut self, ends: &Ends) {
+    fn turn_to(&mut self, ends: &ConnectionEnds) {
         for peers in self.by_peers.iter_mut().flatten() {
             peers.turn_to(ends);
         }

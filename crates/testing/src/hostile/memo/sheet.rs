@@ -1,7 +1,9 @@
 //! A tally that keeps everything, so that two can be compared.
 
 use crate::hostile::checksum;
-use overhead_model::{Class, ConnectionSummary, Ends, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{
+    Class, ConnectionEnds, ConnectionSummary, Operation, Protocol, RowId, RowKey, Side, SideTotals, Tally,
+};
 use std::collections::BTreeMap;
 
 /// Rows, operations and connections, in a form that does not depend on their order.
@@ -161,7 +163,7 @@ impl Tally for Sheet {
         self.wants_each
     }
 
-    fn turn_to(&mut self, ends: &Ends) {
+    fn turn_to(&mut self, ends: &ConnectionEnds) {
         self.connection = ends.number;
     }
 
