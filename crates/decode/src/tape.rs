@@ -190,7 +190,13 @@ impl TapePlayer<'_> {
 
     /// Posts `wire` compressed bytes in proportion to the operations and accounts of the next `len` bytes: see
     /// [`OperationShares::post`].
-    pub fn post_pro_rata(&mut self, len: u64, wire: u64, shares: &mut OperationShares, out: &mut Out<'_, impl Reader>) {
+    pub fn post_pro_rata<R: Reader>(
+        &mut self,
+        len: u64,
+        wire: u64,
+        shares: &mut OperationShares,
+        out: &mut Out<'_, R>,
+    ) {
         if out.wants_inner() {
             let mut again = *self;
             again.postings(len, |_, account, field, len| out.inner(account, field, len));

@@ -6,28 +6,28 @@ use overhead_model::Account;
 
 /// Posts a `[value]` or `[bytes]`: its length and its contents; `known` is its type, if stated.
 #[inline]
-pub fn value<R: Reader>(known: Option<&CqlType>, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    let (length, header) = length(c, "value length")?;
+pub fn value<R: Reader>(known: Option<&CqlType>, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    let (length, header) = length(cursor, "value length")?;
     if let (Some(CqlType::Leaf | CqlType::Fixed(_)), Some(length)) = (known, length) {
-        return c.skip_and_free(header, (Account::Data, "value", length), Free::Any);
+        return cursor.skip_and_free(header, (Account::Data, "value", length), Free::Any);
     }
-    c.skip_all([header])?;
+    cursor.skip_all([header])?;
     // -1 is null, -2 is "not set".
     let Some(length) = length else { return Ok(()) };
     match known {
         None | Some(CqlType::Unknown) => {
-            let value = c.peek();
+            let value = cursor.peek();
             if may_be_structured(value, length) {
-                c.out().note(Note::UntypedValue);
-            } else if length <= c.remaining() {
-                free_untyped(value, length, c.out());
+                cursor.out().note(Note::UntypedValue);
+            } else if length <= cursor.remaining() {
+                free_untyped(value, length, cursor.out());
             }
-            c.skip(length, Account::Data, "untyped value")
+            cursor.skip(length, Account::Data, "untyped value")
         }
         // The structure of a snapped value is unknown.
-        Some(_) if length > c.peek().len() as u64 => Err(Short),
+        Some(_) if length > cursor.peek().len() as u64 => Err(Short),
         Some(known) => {
-            contents(known, length, c);
+            contents(known, length, cursor);
             Ok(())
         }
     }
@@ -71,80 +71,82 @@ fn parts_of(bytes: &[u8], length: u64) -> Option<u64> {
 }
 
 /// Posts the contents of a fully captured value. Bytes that do not fit the type count as data.
-fn contents<R: Reader>(known: &CqlType, length: u64, c: &mut Cursor<'_, '_, '_, R>) {
-    let end = c.position() + length;
-    let fits = walk(known, end, c);
-    let left = end.saturating_sub(c.position());
+fn contents<R: Reader>(known: &CqlType, length: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+    let end = cursor.position() + length;
+    let fits = walk(known, end, cursor);
+    let left = end.saturating_sub(cursor.position());
     if fits.is_err() || left > 0 {
-        misfit(known, left, c);
+        misfit(known, left, cursor);
     }
 }
 
 #[cold]
-fn misfit<R: Reader>(known: &CqlType, left: u64, c: &mut Cursor<'_, '_, '_, R>) {
-    if *known != CqlType::Unknown || may_be_structured(c.peek(), left) {
-        c.out().note(Note::UntypedValue);
+fn misfit<R: Reader>(known: &CqlType, left: u64, cursor: &mut Cursor<'_, '_, '_, R>) {
+    if *known != CqlType::Unknown || may_be_structured(cursor.peek(), left) {
+        cursor.out().note(Note::UntypedValue);
     }
-    let _ = c.skip(left, Account::Data, "untyped value");
+    let _ = cursor.skip(left, Account::Data, "untyped value");
 }
 
-fn walk<R: Reader>(known: &CqlType, end: u64, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    let left = end - c.position();
+fn walk<R: Reader>(known: &CqlType, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    let left = end - cursor.position();
     match known {
-        CqlType::Leaf | CqlType::Fixed(_) => c.skip_free(left, Account::Data, "value", Free::Any),
+        CqlType::Leaf | CqlType::Fixed(_) => cursor.skip_free(left, Account::Data, "value", Free::Any),
         CqlType::Unknown => Err(Short),
         // An empty value is legal for most types (section 6).
         _ if left == 0 => Ok(()),
-        CqlType::List(of) => (0..count(end, c)?).try_for_each(|_| element(of, end, c)),
-        CqlType::Map(pair) => (0..count(end, c)?).try_for_each(|_| pair.iter().try_for_each(|of| element(of, end, c))),
+        CqlType::List(of) => (0..count(end, cursor)?).try_for_each(|_| element(of, end, cursor)),
+        CqlType::Map(pair) => {
+            (0..count(end, cursor)?).try_for_each(|_| pair.iter().try_for_each(|of| element(of, end, cursor)))
+        }
         CqlType::Tuple(members) => {
             // A value may have fewer fields than its type (section 7).
             for member in members {
-                if c.position() == end {
+                if cursor.position() == end {
                     break;
                 }
-                element(member, end, c)?;
+                element(member, end, cursor)?;
             }
             Ok(())
         }
-        CqlType::Vector(element, count) => vector(element, *count, end, c),
+        CqlType::Vector(element, count) => vector(element, *count, end, cursor),
     }
 }
 
 /// Elements of fixed size have no lengths; others have a variable-length integer each.
-fn vector<R: Reader>(element: &CqlType, count: u32, end: u64, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    let left = end - c.position();
+fn vector<R: Reader>(element: &CqlType, count: u32, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    let left = end - cursor.position();
     if let Some(size) = element.fixed() {
         let fits = size.saturating_mul(u64::from(count)) == left;
-        return if fits { c.skip_free(left, Account::Data, "vector elements", Free::Any) } else { Err(Short) };
+        return if fits { cursor.skip_free(left, Account::Data, "vector elements", Free::Any) } else { Err(Short) };
     }
     for _ in 0..count {
-        let (length, size) = vint(c.peek())?;
-        let left = end - c.position();
+        let (length, size) = vint(cursor.peek())?;
+        let left = end - cursor.position();
         if length.checked_add(size).is_none_or(|whole| whole > left) {
             return Err(Short);
         }
-        c.skip(size, Account::Framing, "element length")?;
-        contents(element, length, c);
+        cursor.skip(size, Account::Framing, "element length")?;
+        contents(element, length, cursor);
     }
     Ok(())
 }
 
-fn element<R: Reader>(known: &CqlType, end: u64, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    if end - c.position() < 4 {
+fn element<R: Reader>(known: &CqlType, end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    if end - cursor.position() < 4 {
         return Err(Short);
     }
-    let (length, header) = length(c, "element length")?;
-    let fits = length.filter(|&length| length <= end - c.position() - 4);
+    let (length, header) = length(cursor, "element length")?;
+    let fits = length.filter(|&length| length <= end - cursor.position() - 4);
     if let (CqlType::Leaf | CqlType::Fixed(_), Some(length)) = (known, fits) {
-        return c.skip_and_free(header, (Account::Data, "element", length), Free::Any);
+        return cursor.skip_and_free(header, (Account::Data, "element", length), Free::Any);
     }
-    c.skip_all([header])?;
+    cursor.skip_all([header])?;
     match (length, fits) {
         (None, _) => Ok(()),
         (Some(_), None) => Err(Short),
         (_, Some(length)) => {
-            contents(known, length, c);
+            contents(known, length, cursor);
             Ok(())
         }
     }
@@ -152,16 +154,16 @@ fn element<R: Reader>(known: &CqlType, end: u64, c: &mut Cursor<'_, '_, '_, R>) 
 
 /// Returns the next length, if not negative, and the field to post for it.
 #[inline]
-fn length<R: Reader>(c: &Cursor<'_, '_, '_, R>, name: &'static str) -> FieldRead<(Option<u64>, Field)> {
-    let length = c.peek().first_chunk().ok_or(Short)?;
+fn length<R: Reader>(cursor: &Cursor<'_, '_, '_, R>, name: &'static str) -> FieldRead<(Option<u64>, Field)> {
+    let length = cursor.peek().first_chunk().ok_or(Short)?;
     Ok((u64::try_from(i32::from_be_bytes(*length)).ok(), (Account::Framing, name, 4)))
 }
 
-fn count<R: Reader>(end: u64, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u32> {
-    if end - c.position() < 4 {
+fn count<R: Reader>(end: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u32> {
+    if end - cursor.position() < 4 {
         return Err(Short);
     }
-    let count = c.i32_be(Account::Framing, "element count")?;
+    let count = cursor.i32_be(Account::Framing, "element count")?;
     Ok(u32::try_from(count).unwrap_or(0))
 }
 

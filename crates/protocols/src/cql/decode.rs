@@ -105,12 +105,12 @@ impl Cql {
         out.charge(op);
         out.enter(header.name);
         let before = (exchange.name, exchange.class);
-        let mut c = Cursor::new(input, header.total(), out);
-        let available = c.remaining();
-        if header.post(exchange.is_paired, &mut c).is_ok() {
-            let _ = self.body(header, &mut exchange, &mut c);
+        let mut cursor = Cursor::new(input, header.total(), out);
+        let available = cursor.remaining();
+        if header.post(exchange.is_paired, &mut cursor).is_ok() {
+            let _ = self.body(header, &mut exchange, &mut cursor);
         }
-        c.finish();
+        cursor.finish();
         out.leave();
         let renamed = (exchange.name, exchange.class) != before;
         if header.side == Side::Request || renamed {
@@ -153,14 +153,19 @@ impl Cql {
         })
     }
 
-    fn body<R: Reader>(&mut self, header: &Header, of: &mut CqlExchange, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    fn body<R: Reader>(
+        &mut self,
+        header: &Header,
+        exchange: &mut CqlExchange,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+    ) -> FieldRead {
         // Version 5 compresses segments instead; STARTUP is never compressed.
         if !header.has(flag::COMPRESSED) || header.version >= 5 || header.opcode == opcode::STARTUP {
-            return CqlBody { session: &mut self.session, header, exchange: of }.post(c);
+            return CqlBody { session: &mut self.session, header, exchange }.post(cursor);
         }
         self.session.memory.put(|memory| &mut memory.compresses, true);
-        let whole = c.peek();
-        if (whole.len() as u64) < c.remaining() {
+        let whole = cursor.peek();
+        if (whole.len() as u64) < cursor.remaining() {
             return Err(Short);
         }
         let compression = self.session.memory.compression;
@@ -172,19 +177,19 @@ impl Cql {
                 Err(note) => {
                     let is_limit = matches!(note, Note::Implausible(_) | Note::LongBody);
                     if is_limit && compression != CqlCompression::NotSeen {
-                        c.out().note(note);
+                        cursor.out().note(note);
                     }
                     return Err(Short);
                 }
             };
-            c.skip(preamble, Account::Framing, "decompressed length")?;
-            let mut weigher = Weigher::new(c.out());
-            let mut out = Out::new(&mut weigher, header.side, Some(of.op));
+            cursor.skip(preamble, Account::Framing, "decompressed length")?;
+            let mut weigher = Weigher::new(cursor.out());
+            let mut out = Out::new(&mut weigher, header.side, Some(exchange.op));
             let mut inner = Cursor::new(Input { bytes: plain, opaque: 0 }, plain.len() as u64, &mut out);
-            let _ = CqlBody { session: &mut self.session, header, exchange: of }.post(&mut inner);
+            let _ = CqlBody { session: &mut self.session, header, exchange }.post(&mut inner);
             inner.finish();
             let amounts = weigher.amounts();
-            c.rest_pro_rata(&amounts, &mut self.buffers.shares, "compressed");
+            cursor.rest_pro_rata(&amounts, &mut self.buffers.shares, "compressed");
             Ok(())
         })
     }
@@ -198,10 +203,10 @@ pub(super) struct CqlBody<'m> {
 }
 
 impl CqlBody<'_> {
-    fn post<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    fn post<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         match self.header.side {
-            Side::Request => self.request(c),
-            Side::Response => self.response(c),
+            Side::Request => self.request(cursor),
+            Side::Response => self.response(cursor),
         }
     }
 }

@@ -114,7 +114,7 @@ impl Decoder for Cql {
         }
         match self.segment(input.bytes) {
             Err(_) => Ok(Step::More),
-            Ok(Some(first)) => self.segments(first, input, out),
+            Ok(Some(first)) => self.next_segments(first, input, out),
             Ok(None) if framing == CqlFraming::Either => self.next_message(side, input, out),
             Ok(None) => Err(Malformed("a segment header with a wrong checksum")),
         }

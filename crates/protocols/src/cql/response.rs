@@ -19,40 +19,40 @@ mod metadata {
 }
 
 impl CqlBody<'_> {
-    pub fn response<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    pub fn response<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         if self.header.has(flag::TRACING) {
-            c.skip(16, Account::Metadata, "tracing id")?;
+            cursor.skip(16, Account::Metadata, "tracing id")?;
         }
         if self.header.has(flag::WARNING) && self.header.version > 3 {
-            c.out().enter("warnings");
-            string_list(c, Account::Status, "warning")?;
-            c.out().leave();
+            cursor.out().enter("warnings");
+            string_list(cursor, Account::Status, "warning")?;
+            cursor.out().leave();
         }
         if self.header.has(flag::CUSTOM_PAYLOAD) && self.header.version > 3 {
-            custom_payload(c)?;
+            custom_payload(cursor)?;
         }
         match self.header.opcode {
-            opcode::ERROR => self.error(c),
-            opcode::AUTHENTICATE => string(c, Account::Metadata, "authenticator").map(drop),
-            opcode::SUPPORTED => self.supported(c),
-            opcode::RESULT => self.result(c),
-            opcode::EVENT => event(c),
-            opcode::AUTH_CHALLENGE | opcode::AUTH_SUCCESS => bytes(c, Account::Metadata, "token"),
+            opcode::ERROR => self.error(cursor),
+            opcode::AUTHENTICATE => string(cursor, Account::Metadata, "authenticator").map(drop),
+            opcode::SUPPORTED => self.supported(cursor),
+            opcode::RESULT => self.result(cursor),
+            opcode::EVENT => event(cursor),
+            opcode::AUTH_CHALLENGE | opcode::AUTH_SUCCESS => bytes(cursor, Account::Metadata, "token"),
             _ => Ok(()),
         }
     }
 
     /// `[string multimap]` of the server's options.
-    fn supported<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-        let count = c.u16_be(Account::Framing, "map length")?;
+    fn supported<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+        let count = cursor.u16_be(Account::Framing, "map length")?;
         for _ in 0..count {
-            let key = string(c, Account::Metadata, "option")?;
-            let values = c.u16_be(Account::Framing, "list length")?;
+            let key = string(cursor, Account::Metadata, "option")?;
+            let values = cursor.u16_be(Account::Framing, "list length")?;
             if key.starts_with(b"SCYLLA_") {
                 self.session.memory.put(|memory| &mut memory.extensions.scylla, true);
             }
             for _ in 0..values {
-                let value = string(c, Account::Metadata, "option value")?;
+                let value = string(cursor, Account::Metadata, "option value")?;
                 if key == b"SCYLLA_RATE_LIMIT_ERROR" {
                     let code = value.strip_prefix(b"ERROR_CODE=").and_then(|code| std::str::from_utf8(code).ok());
                     let code = code.and_then(|code| code.parse::<i32>().ok()).map(i32::cast_unsigned);
@@ -61,84 +61,84 @@ impl CqlBody<'_> {
             }
         }
         if self.session.memory.extensions.scylla {
-            c.out().software(Side::Response, "ScyllaDB");
+            cursor.out().software(Side::Response, "ScyllaDB");
         }
         Ok(())
     }
 
     /// Code, message, and details that depend on the code (section 9).
-    fn error<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    fn error<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         const STATUS: Account = Account::Status;
-        let code = c.u32_be(STATUS, "error code")?;
-        string(c, STATUS, "error message")?;
+        let code = cursor.u32_be(STATUS, "error code")?;
+        string(cursor, STATUS, "error message")?;
         match code {
             // Unavailable; unknown outcome of a conditional write.
-            0x1000 | 0x1700 => c.skip(10, STATUS, "replicas"),
+            0x1000 | 0x1700 => cursor.skip(10, STATUS, "replicas"),
             // Write timeout.
             0x1100 => {
-                c.skip(10, STATUS, "replicas")?;
-                let write_type = string(c, STATUS, "write type")?;
+                cursor.skip(10, STATUS, "replicas")?;
+                let write_type = string(cursor, STATUS, "write type")?;
                 let contentions = self.header.version >= 5 && write_type == b"CAS";
-                c.skip(if contentions { 2 } else { 0 }, STATUS, "contentions")
+                cursor.skip(if contentions { 2 } else { 0 }, STATUS, "contentions")
             }
             // Read timeout.
             0x1200 => {
-                c.skip(10, STATUS, "replicas")?;
-                c.skip(1, STATUS, "data present")
+                cursor.skip(10, STATUS, "replicas")?;
+                cursor.skip(1, STATUS, "data present")
             }
             // Read and write failure.
             0x1300 => {
-                failures(self.header, c)?;
-                c.skip(1, STATUS, "data present")
+                failures(self.header, cursor)?;
+                cursor.skip(1, STATUS, "data present")
             }
             0x1500 => {
-                failures(self.header, c)?;
-                string(c, STATUS, "write type").map(drop)
+                failures(self.header, cursor)?;
+                string(cursor, STATUS, "write type").map(drop)
             }
             // Function failure.
             0x1400 => {
-                string(c, Account::Schema, "keyspace name")?;
-                string(c, Account::Schema, "function name")?;
-                string_list(c, Account::Schema, "argument type")
+                string(cursor, Account::Schema, "keyspace name")?;
+                string(cursor, Account::Schema, "function name")?;
+                string_list(cursor, Account::Schema, "argument type")
             }
             // Already exists.
             0x2400 => {
-                string(c, Account::Schema, "keyspace name")?;
-                string(c, Account::Schema, "table name").map(drop)
+                string(cursor, Account::Schema, "keyspace name")?;
+                string(cursor, Account::Schema, "table name").map(drop)
             }
             // Unprepared.
-            0x2500 => string(c, Account::Metadata, "statement id").map(drop),
+            0x2500 => string(cursor, Account::Metadata, "statement id").map(drop),
             code if Some(code) == self.session.memory.extensions.rate_limit_code => {
-                c.skip(1, STATUS, "operation type")?;
-                c.skip(1, STATUS, "rejected by coordinator")
+                cursor.skip(1, STATUS, "operation type")?;
+                cursor.skip(1, STATUS, "rejected by coordinator")
             }
             _ => Ok(()),
         }
     }
 
-    fn result<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    fn result<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         // A kind without a body is the whole answer.
-        let account = if c.remaining() == 4 { Account::Status } else { Account::Framing };
-        match c.u32_be(account, "result kind")? {
+        let account = if cursor.remaining() == 4 { Account::Status } else { Account::Framing };
+        match cursor.u32_be(account, "result kind")? {
             1 => Ok(()),
-            2 => self.rows(c),
+            2 => self.rows(cursor),
             3 => {
-                let name = string(c, Account::Schema, "keyspace name")?;
+                let name = string(cursor, Account::Schema, "keyspace name")?;
                 self.session.use_keyspace(name);
                 Ok(())
             }
-            4 => self.prepared(c),
-            5 => schema_change(c),
+            4 => self.prepared(cursor),
+            5 => schema_change(cursor),
             _ => Err(Short),
         }
     }
 
-    fn rows<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    fn rows<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let mut types = std::mem::take(&mut self.session.row_types);
         types.clear();
         // Collections had another layout before version 3.
         let untyped = CqlTypeTable::default();
-        let metadata = read_metadata(c, &mut types, self.exchange.unseen.is_some(), |_| Ok(()));
+        let metadata = read_metadata(cursor, &mut types, self.exchange.unseen.is_some(), |_| Ok(()));
         let done = metadata.and_then(|metadata| {
             self.apply_metadata(&metadata, &types);
             let prepared = self.exchange.statement.and_then(|statement| self.session.prepared(statement));
@@ -149,7 +149,7 @@ impl CqlBody<'_> {
                 _ => &types,
             };
             let known = if self.header.version < 3 { &untyped } else { known };
-            metadata.cells(self.session.memory.extensions.scylla, known, c)
+            metadata.cells(self.session.memory.extensions.scylla, known, cursor)
         });
         self.session.row_types = types;
         done
@@ -179,15 +179,15 @@ impl CqlBody<'_> {
         }
     }
 
-    fn prepared<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-        let id = string(c, Account::Metadata, "statement id")?;
+    fn prepared<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+        let id = string(cursor, Account::Metadata, "statement id")?;
         let mut metadata_id: &[u8] = &[];
         if self.header.version >= 5 || self.session.memory.extensions.metadata_ids {
-            metadata_id = string(c, Account::Metadata, "result metadata id")?;
+            metadata_id = string(cursor, Account::Metadata, "result metadata id")?;
         }
         let (mut bind, mut result) = (CqlTypeTable::default(), CqlTypeTable::default());
         let is_unseen = self.exchange.prepares.is_none();
-        let metadata = prepared_metadata(self.header, (&mut bind, &mut result), is_unseen, c);
+        let metadata = prepared_metadata(self.header, (&mut bind, &mut result), is_unseen, cursor);
         if self.header.version < 3 {
             (bind, result) = (CqlTypeTable::default(), CqlTypeTable::default());
         }
@@ -203,50 +203,50 @@ impl CqlBody<'_> {
 }
 
 /// Consistency, received, required, then a failure count or, from version 5, the reason for each.
-fn failures<R: Reader>(header: &Header, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    c.skip(10, Account::Status, "replicas")?;
+fn failures<R: Reader>(header: &Header, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    cursor.skip(10, Account::Status, "replicas")?;
     if header.version < 5 {
-        return c.skip(4, Account::Status, "failures");
+        return cursor.skip(4, Account::Status, "failures");
     }
-    let count = c.u32_be(Account::Framing, "map length")?;
+    let count = cursor.u32_be(Account::Framing, "map length")?;
     for _ in 0..count {
-        let size = c.u8(Account::Framing, "address length")?;
-        c.skip(u64::from(size), Account::Status, "address")?;
-        c.skip(2, Account::Status, "failure code")?;
+        let size = cursor.u8(Account::Framing, "address length")?;
+        cursor.skip(u64::from(size), Account::Status, "address")?;
+        cursor.skip(2, Account::Status, "failure code")?;
     }
     Ok(())
 }
 
-fn event<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    match string(c, Account::Status, "event type")? {
-        b"SCHEMA_CHANGE" => schema_change(c),
+fn event<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    match string(cursor, Account::Status, "event type")? {
+        b"SCHEMA_CHANGE" => schema_change(cursor),
         b"TOPOLOGY_CHANGE" | b"STATUS_CHANGE" => {
-            string(c, Account::Status, "change")?;
-            let size = c.u8(Account::Framing, "address length")?;
-            c.skip(u64::from(size), Account::Status, "address")?;
-            c.skip(4, Account::Status, "port")
+            string(cursor, Account::Status, "change")?;
+            let size = cursor.u8(Account::Framing, "address length")?;
+            cursor.skip(u64::from(size), Account::Status, "address")?;
+            cursor.skip(4, Account::Status, "port")
         }
         b"CLIENT_ROUTES_CHANGE" => {
-            string(c, Account::Status, "change")?;
-            string_list(c, Account::Status, "connection id")?;
-            string_list(c, Account::Status, "host id")
+            string(cursor, Account::Status, "change")?;
+            string_list(cursor, Account::Status, "connection id")?;
+            string_list(cursor, Account::Status, "host id")
         }
         _ => Err(Short),
     }
 }
 
 /// A change of schema (section 4.2.6), in an event or a result.
-fn schema_change<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    string(c, Account::Status, "change")?;
-    let target = string(c, Account::Status, "target")?;
-    string(c, Account::Schema, "keyspace name")?;
+fn schema_change<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    string(cursor, Account::Status, "change")?;
+    let target = string(cursor, Account::Status, "target")?;
+    string(cursor, Account::Schema, "keyspace name")?;
     match target {
         b"KEYSPACE" => Ok(()),
         b"FUNCTION" | b"AGGREGATE" => {
-            string(c, Account::Schema, "name")?;
-            string_list(c, Account::Schema, "argument type")
+            string(cursor, Account::Schema, "name")?;
+            string_list(cursor, Account::Schema, "argument type")
         }
-        _ => string(c, Account::Schema, "name").map(drop),
+        _ => string(cursor, Account::Schema, "name").map(drop),
     }
 }
 
@@ -270,30 +270,30 @@ struct CqlMetadata<'a> {
 
 impl CqlMetadata<'_> {
     /// Posts the cells of all rows.
-    fn cells<R: Reader>(&self, scylla: bool, types: &CqlTypeTable, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-        let rows = c.u32_be(Account::Framing, "row count")?;
-        c.out().enter("rows");
+    fn cells<R: Reader>(&self, scylla: bool, types: &CqlTypeTable, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+        let rows = cursor.u32_be(Account::Framing, "row count")?;
+        cursor.out().enter("rows");
         for row in 0..if self.columns == 0 { 0 } else { rows } {
             for column in 0..self.columns {
                 if row == 0 && self.release == Some(column) {
-                    release(scylla, c);
-                    c.out().set_read(true);
+                    release(scylla, cursor);
+                    cursor.out().set_read(true);
                 }
-                let read = cells::value(types.columns.get(column as usize), c);
+                let read = cells::value(types.columns.get(column as usize), cursor);
                 if row == 0 {
-                    c.out().set_read(false);
+                    cursor.out().set_read(false);
                 }
                 read?;
             }
         }
-        c.out().leave();
+        cursor.out().leave();
         Ok(())
     }
 
     /// Reads keyspace and table; true for `system.local`. Returns the table, too.
-    fn table<'c, R: Reader>(&mut self, c: &mut Cursor<'c, '_, '_, R>) -> FieldRead<(bool, &'c [u8])> {
-        let keyspace = string(c, Account::Schema, "keyspace name")?;
-        let table = string(c, Account::Schema, "table name")?;
+    fn table<'c, R: Reader>(&mut self, cursor: &mut Cursor<'c, '_, '_, R>) -> FieldRead<(bool, &'c [u8])> {
+        let keyspace = string(cursor, Account::Schema, "keyspace name")?;
+        let table = string(cursor, Account::Schema, "table name")?;
         let system = is_system_keyspace(keyspace);
         self.system = Some(system);
         Ok((system && table == b"local", table))
@@ -301,48 +301,48 @@ impl CqlMetadata<'_> {
 }
 
 /// Reports the server's release from the cell at the cursor.
-fn release<R: Reader>(scylla: bool, c: &mut Cursor<'_, '_, '_, R>) {
-    let Some((length, rest)) = c.peek().split_first_chunk() else { return };
-    let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0);
+fn release<R: Reader>(scylla: bool, cursor: &mut Cursor<'_, '_, '_, R>) {
+    let &[a, b, c, d, ref rest @ ..] = cursor.peek() else { return };
+    let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
     let version = rest.get(..length).and_then(|version| std::str::from_utf8(version).ok());
     // ScyllaDB states the compatible Cassandra release.
     if let (Some(version @ [_, ..]), false) = (version.map(str::as_bytes), scylla) {
         let name = format!("Cassandra {}", String::from_utf8_lossy(version));
-        c.out().software(Side::Response, &name);
+        cursor.out().software(Side::Response, &name);
     }
 }
 
 /// Reads the `<metadata>` of rows and prepared statements. `indexes` reads the prepared statements' fields after the
 /// count.
 fn read_metadata<'a, R: Reader>(
-    c: &mut Cursor<'a, '_, '_, R>,
+    cursor: &mut Cursor<'a, '_, '_, R>,
     types: &mut CqlTypeTable,
     wants_names: bool,
     indexes: impl FnOnce(&mut Cursor<'a, '_, '_, R>) -> FieldRead,
 ) -> FieldRead<CqlMetadata<'a>> {
-    c.out().enter("metadata");
-    let flags = c.u32_be(Account::Metadata, "flags")?;
+    cursor.out().enter("metadata");
+    let flags = cursor.u32_be(Account::Metadata, "flags")?;
     let mut metadata = CqlMetadata {
-        columns: c.u32_be(Account::Framing, "column count")?,
+        columns: cursor.u32_be(Account::Framing, "column count")?,
         stated: flags & metadata::ABSENT == 0,
         names: wants_names.then(String::new),
         ..CqlMetadata::default()
     };
-    indexes(c)?;
+    indexes(cursor)?;
     if flags & metadata::MORE_PAGES != 0 {
-        free_bytes(c, Account::Metadata, "paging state")?;
+        free_bytes(cursor, Account::Metadata, "paging state")?;
     }
     if flags & metadata::CHANGED != 0 {
-        metadata.changed = Some(string(c, Account::Metadata, "result metadata id")?);
+        metadata.changed = Some(string(cursor, Account::Metadata, "result metadata id")?);
     }
     // A column takes at least a name length and a type id.
-    if metadata.stated && u64::from(metadata.columns) * 4 > c.remaining() {
+    if metadata.stated && u64::from(metadata.columns) * 4 > cursor.remaining() {
         return Err(Short);
     }
     if metadata.stated {
-        columns(flags & metadata::GLOBAL_TABLE != 0, &mut metadata, types, c)?;
+        columns(flags & metadata::GLOBAL_TABLE != 0, &mut metadata, types, cursor)?;
     }
-    c.out().leave();
+    cursor.out().leave();
     Ok(metadata)
 }
 
@@ -350,17 +350,17 @@ fn columns<R: Reader>(
     global: bool,
     metadata: &mut CqlMetadata<'_>,
     types: &mut CqlTypeTable,
-    c: &mut Cursor<'_, '_, '_, R>,
+    cursor: &mut Cursor<'_, '_, '_, R>,
 ) -> FieldRead {
     let (mut local, mut of) = (false, &b""[..]);
     if global {
-        (local, of) = metadata.table(c)?;
+        (local, of) = metadata.table(cursor)?;
     }
     for column in 0..metadata.columns {
         if !global {
-            (local, of) = metadata.table(c)?;
+            (local, of) = metadata.table(cursor)?;
         }
-        let name = string(c, Account::Schema, "column name")?;
+        let name = string(cursor, Account::Schema, "column name")?;
         let is_plain = || name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
         if let Some(names) = metadata.names.as_mut().filter(|_| is_plain()) {
             add_column(names, &[of, name]);
@@ -369,7 +369,7 @@ fn columns<R: Reader>(
             metadata.release = Some(column);
         }
         metadata.conditional |= column == 0 && name == b"[applied]";
-        types.read_column(c)?;
+        types.read_column(cursor)?;
     }
     Ok(())
 }
@@ -379,22 +379,22 @@ fn prepared_metadata<'a, R: Reader>(
     header: &Header,
     (bind, result): (&mut CqlTypeTable, &mut CqlTypeTable),
     wants_names: bool,
-    c: &mut Cursor<'a, '_, '_, R>,
+    cursor: &mut Cursor<'a, '_, '_, R>,
 ) -> FieldRead<CqlMetadata<'a>> {
-    c.out().enter("bind markers");
-    read_metadata(c, bind, false, |c| {
+    cursor.out().enter("bind markers");
+    read_metadata(cursor, bind, false, |cursor| {
         if header.version < 4 {
             return Ok(());
         }
-        let count = c.u32_be(Account::Framing, "partition key count")?;
-        c.skip(u64::from(count) * 2, Account::Schema, "partition key indexes")
+        let count = cursor.u32_be(Account::Framing, "partition key count")?;
+        cursor.skip(u64::from(count) * 2, Account::Schema, "partition key indexes")
     })?;
-    c.out().leave();
+    cursor.out().leave();
     if header.version == 1 {
         return Ok(CqlMetadata::default());
     }
-    c.out().enter("result");
-    let metadata = read_metadata(c, result, wants_names, |_| Ok(()))?;
-    c.out().leave();
+    cursor.out().enter("result");
+    let metadata = read_metadata(cursor, result, wants_names, |_| Ok(()))?;
+    cursor.out().leave();
     Ok(metadata)
 }

@@ -79,29 +79,34 @@ impl Cql {
     }
 
     /// Reads a self-contained segment, or all segments of a long message.
-    pub(super) fn segments(&mut self, one: CqlSegment, input: Input<'_>, out: &mut Out<'_, impl Reader>) -> DecodeStep {
+    pub(super) fn next_segments<R: Reader>(
+        &mut self,
+        first: CqlSegment,
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> DecodeStep {
         let side = out.side();
-        self.format = Some(one.format);
+        self.format = Some(first.format);
         self.framing[side as usize] = CqlFraming::Segments;
-        if input.available() < one.total() {
-            return Ok(Step::Need(one.total()));
+        if input.available() < first.total() {
+            return Ok(Step::Need(first.total()));
         }
         if let Some(rest) = self.rest[side as usize].take() {
-            self.continue_message(rest, one, out);
+            self.continue_message(rest, first, out);
             return Ok(Step::Progress);
         }
-        if let Some((header, message)) = sole_message(side, one, input.bytes) {
-            return self.play_segment(&header, message, one, out);
+        if let Some((header, message)) = sole_message(side, first, input.bytes) {
+            return self.play_segment(&header, message, first, out);
         }
         let mut assembly = std::mem::take(&mut self.assembly[side as usize]);
         if assembly.segments.is_empty() {
-            let whole = self.message_length(side, one, input);
-            assembly.begin(one, whole);
+            let whole = self.message_length(side, first, input);
+            assembly.begin(first, whole);
         }
         let done = if let Some(need) = assembly.collect(input) {
             Ok(Step::Need(need))
         } else {
-            let done = self.play_all(&assembly.segments, input, out);
+            let done = self.play_segments(&assembly.segments, input, out);
             assembly.end();
             self.buffers.shrink();
             done.map(|()| Step::Progress)
@@ -141,12 +146,17 @@ impl Cql {
     }
 
     /// Decodes the messages of the segments and posts everything in wire order.
-    fn play_all(&mut self, all: &[CqlSegment], input: Input<'_>, out: &mut Out<'_, impl Reader>) -> DecodeStep<()> {
+    fn play_segments<R: Reader>(
+        &mut self,
+        segments: &[CqlSegment],
+        input: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> DecodeStep<()> {
         let (side, mut payload) = (out.side(), std::mem::take(&mut self.buffers.payload));
         let mut tape = std::mem::take(&mut self.buffers.tape);
         payload.clear();
         let mut at = 0;
-        for &segment in all {
+        for &segment in segments {
             let bytes = usize::try_from(at).ok().and_then(|at| input.bytes.get(at..)).unwrap_or_default();
             if !unpack(segment, bytes, &mut payload, &self.session.shared.expansion) {
                 if segment.packed
@@ -158,14 +168,14 @@ impl Cql {
             }
             at += segment.total();
         }
-        let length: u64 = all.iter().map(|segment| segment.length).sum();
+        let length: u64 = segments.iter().map(|segment| segment.length).sum();
         let inside = Input { bytes: &payload, opaque: length - payload.len() as u64 };
         let done = {
             let mut recorder = TapeRecorder::new(out, &mut tape);
             let mut inner = Out::new(&mut recorder, side, None);
             self.messages(inside, &mut inner)
         };
-        self.post_segments(all, &tape, out);
+        self.post_segments(segments, &tape, out);
         out.release();
         tape.close(out);
         self.buffers.payload = payload;

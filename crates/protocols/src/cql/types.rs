@@ -52,42 +52,47 @@ impl CqlTypeTable {
         self.nodes = 0;
     }
 
-    pub fn read_column<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-        let column = self.read(c, NESTING)?;
+    pub fn read_column<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+        let column = self.read(cursor, NESTING)?;
         self.columns.push(column);
         Ok(())
     }
 
-    fn read<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, depth: usize) -> FieldRead<CqlType> {
+    fn read<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, depth: usize) -> FieldRead<CqlType> {
         if depth == 0 || self.nodes >= NODES {
             return Err(Short);
         }
         self.nodes += 1;
-        Ok(match c.u16_be(Account::Schema, "type id")? {
+        Ok(match cursor.u16_be(Account::Schema, "type id")? {
             0x00 => {
-                let text = string(c, Account::Schema, "type class")?;
+                let text = string(cursor, Account::Schema, "type class")?;
                 // A name that does not parse has an unknown layout.
                 CqlClassReader { text, nodes: &mut self.nodes }.read(NESTING).unwrap_or(CqlType::Unknown)
             }
-            0x20 | 0x22 => CqlType::List(Box::new(self.read(c, depth - 1)?)),
-            0x21 => CqlType::Map(Box::new([self.read(c, depth - 1)?, self.read(c, depth - 1)?])),
+            0x20 | 0x22 => CqlType::List(Box::new(self.read(cursor, depth - 1)?)),
+            0x21 => CqlType::Map(Box::new([self.read(cursor, depth - 1)?, self.read(cursor, depth - 1)?])),
             0x30 => {
-                string(c, Account::Schema, "keyspace name")?;
-                string(c, Account::Schema, "type name")?;
-                self.members(c, depth, true)?
+                string(cursor, Account::Schema, "keyspace name")?;
+                string(cursor, Account::Schema, "type name")?;
+                self.members(cursor, depth, true)?
             }
-            0x31 => self.members(c, depth, false)?,
+            0x31 => self.members(cursor, depth, false)?,
             id => native(id),
         })
     }
 
-    fn members<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, depth: usize, named: bool) -> FieldRead<CqlType> {
+    fn members<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        depth: usize,
+        named: bool,
+    ) -> FieldRead<CqlType> {
         let mut members = Vec::new();
-        for _ in 0..c.u16_be(Account::Framing, "member count")? {
+        for _ in 0..cursor.u16_be(Account::Framing, "member count")? {
             if named {
-                string(c, Account::Schema, "field name")?;
+                string(cursor, Account::Schema, "field name")?;
             }
-            members.push(self.read(c, depth - 1)?);
+            members.push(self.read(cursor, depth - 1)?);
         }
         Ok(CqlType::Tuple(members.into()))
     }

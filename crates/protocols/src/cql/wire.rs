@@ -120,12 +120,12 @@ impl Header {
 
     /// Posts the header. With `is_paired`, the stream id only links a request to its response, so any other
     /// non-negative id would do.
-    pub fn post<R: Reader>(&self, is_paired: bool, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    pub fn post<R: Reader>(&self, is_paired: bool, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
         let id = self.size() - 7;
-        if is_paired && c.remaining() >= 2 {
-            c.out().free(2, id, Free::Id(0x7F));
+        if is_paired && cursor.remaining() >= 2 {
+            cursor.out().free(2, id, Free::Id(0x7F));
         }
-        c.skip_all([
+        cursor.skip_all([
             (Account::Framing, "version", 1),
             (Account::Metadata, "flags", 1),
             (Account::Metadata, "stream id", id),
@@ -136,30 +136,34 @@ impl Header {
 }
 
 /// `[string]` or `[short bytes]`: a two-byte length and as many bytes.
-pub fn string<'a>(c: &mut Cursor<'a, '_, '_, impl Reader>, to: Account, field: &'static str) -> FieldRead<&'a [u8]> {
-    let here = c.peek();
+pub fn string<'a, R: Reader>(
+    cursor: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> FieldRead<&'a [u8]> {
+    let here = cursor.peek();
     let (length, behind) = here.split_first_chunk().ok_or(Short)?;
     let length = u16::from_be_bytes(*length);
-    c.skip_all([(Account::Framing, "string length", 2), (to, field, u64::from(length))])?;
+    cursor.skip_all([(Account::Framing, "string length", 2), (account, field, u64::from(length))])?;
     Ok(behind.get(..usize::from(length)).unwrap_or(behind))
 }
 
 /// `[bytes]`: a four-byte length and as many bytes; negative means null.
-pub fn bytes<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
-    let length = c.i32_be(Account::Framing, "bytes length")?;
-    c.skip(u64::try_from(length).unwrap_or(0), account, field)
+pub fn bytes<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
+    let length = cursor.i32_be(Account::Framing, "bytes length")?;
+    cursor.skip(u64::try_from(length).unwrap_or(0), account, field)
 }
 
 /// Like [`bytes`], with contents that decoding ignores.
-pub fn free_bytes<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
-    let length = c.i32_be(Account::Framing, "bytes length")?;
-    c.skip_free(u64::try_from(length).unwrap_or(0), account, field, Free::Any)
+pub fn free_bytes<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
+    let length = cursor.i32_be(Account::Framing, "bytes length")?;
+    cursor.skip_free(u64::try_from(length).unwrap_or(0), account, field, Free::Any)
 }
 
-pub fn string_list<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
-    let count = c.u16_be(Account::Framing, "list length")?;
+pub fn string_list<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead {
+    let count = cursor.u16_be(Account::Framing, "list length")?;
     for _ in 0..count {
-        string(c, account, field)?;
+        string(cursor, account, field)?;
     }
     Ok(())
 }

@@ -231,7 +231,7 @@ impl Http {
         if is_interim && !is_cut {
             self.end_interim(out);
         } else if !is_cut {
-            let body = self.body_after(status, front, &lengths)?;
+            let body = self.body_of_response(status, front, &lengths)?;
             self.response.message.stage = HttpStage::Body(body);
             if body == HttpBody::Over {
                 self.end_response(self.response.outcome(), out);
@@ -242,7 +242,12 @@ impl Http {
 
     /// Returns the body that follows the head of a response (section 6.3), and switches the protocol if the response
     /// grants that.
-    fn body_after(&mut self, status: u16, request: Option<HttpPending>, lengths: &HeadFields) -> DecodeStep<HttpBody> {
+    fn body_of_response(
+        &mut self,
+        status: u16,
+        request: Option<HttpPending>,
+        lengths: &HeadFields,
+    ) -> DecodeStep<HttpBody> {
         let method = request.map_or(HttpMethod::Other, |request| request.method);
         match (status, method) {
             (101, _) => {

@@ -104,7 +104,12 @@ pub fn request<R: Reader>(
 }
 
 /// Posts the head of a response, up to `len` bytes, and returns its fields. A malformed head is posted to `unknown`.
-pub fn response<R: Reader>(head: &[u8], len: usize, is_known: &mut bool, out: &mut Out<'_, R>) -> Option<HeadFields> {
+pub fn response<R: Reader>(
+    head: &[u8],
+    len: usize,
+    knows_software: &mut bool,
+    out: &mut Out<'_, R>,
+) -> Option<HeadFields> {
     let mut config = ParserConfig::default();
     config
         .ignore_invalid_headers_in_responses(true)
@@ -127,7 +132,7 @@ pub fn response<R: Reader>(head: &[u8], len: usize, is_known: &mut bool, out: &m
     parts.take(line.get(..8).unwrap_or_default(), Framing, "version");
     parts.take(line.get(9..12).unwrap_or_default(), Account::Status, "status code");
     parts.take(line.get(13..).unwrap_or_default(), Account::Status, "reason");
-    let lengths = fields(response.headers, Side::Response, is_known, &mut parts);
+    let lengths = fields(response.headers, Side::Response, knows_software, &mut parts);
     parts.finish();
     Some(lengths)
 }

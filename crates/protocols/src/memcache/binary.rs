@@ -80,12 +80,12 @@ impl Memcache {
         let BinaryOpcode { name, quiet, extras } = opcodes::from_code(header.opcode);
         let op = out.open();
         out.charge(op);
-        let mut c = Cursor::new(input, HEADER + header.extras + header.key, out);
-        let _ = post_header(Side::Request, &mut c).and_then(|()| post_extras(extras, header.extras, &mut c));
+        let mut cursor = Cursor::new(input, HEADER + header.extras + header.key, out);
+        let _ = post_header(Side::Request, &mut cursor).and_then(|()| post_extras(extras, header.extras, &mut cursor));
         let is_sasl = opcodes::is_sasl(header.opcode);
         let (account, field) = if is_sasl { (Account::Metadata, "mechanism") } else { (Account::Data, "key") };
         self.keys.clear();
-        let is_looked_at = header.key > 0 && !is_sasl && c.out().wants_statements();
+        let is_looked_at = header.key > 0 && !is_sasl && cursor.out().wants_statements();
         if is_looked_at {
             let key = input.bytes.get((HEADER + header.extras) as usize..).unwrap_or_default();
             let key = key.get(..header.key as usize).unwrap_or(key);
@@ -93,8 +93,8 @@ impl Memcache {
             self.keys.end_pieces();
         }
         let free = if is_looked_at { Free::Digits } else { Free::Any };
-        post_key(&header, account, field, free, &mut c);
-        c.finish();
+        post_key(&header, account, field, free, &mut cursor);
+        cursor.finish();
         let id = header.id(input.bytes);
         let key = if quiet { wire::fingerprint(header.key(input.bytes)) } else { 0 };
         let ask = MemcacheRequestKind::Binary(header.opcode);
@@ -119,11 +119,11 @@ impl Memcache {
         let is_error = opcodes::is_error(header.status);
         self.target =
             Some(MemcacheReplyTarget { outcome: if is_error { Outcome::Error } else { Outcome::Ok }, ..target });
-        let mut c = Cursor::new(input, HEADER + header.extras + header.key, out);
-        let _ = post_header(Side::Response, &mut c);
-        let _ = c.skip_free(header.extras, Account::Metadata, "client flags", Free::Any);
-        post_key(&header, Account::Data, "key", Free::Any, &mut c);
-        c.finish();
+        let mut cursor = Cursor::new(input, HEADER + header.extras + header.key, out);
+        let _ = post_header(Side::Response, &mut cursor);
+        let _ = cursor.skip_free(header.extras, Account::Metadata, "client flags", Free::Any);
+        post_key(&header, Account::Data, "key", Free::Any, &mut cursor);
+        cursor.finish();
         let has_status = header.status != 0 || opcodes::counts(header.opcode);
         let account = match header.opcode {
             opcode if opcodes::is_sasl(opcode) => Account::Metadata,
@@ -162,36 +162,42 @@ impl Memcache {
 }
 
 /// Posts the key of a message; its content matters if it pairs replies with requests.
-fn post_key<R: Reader>(header: &Header, to: Account, field: &'static str, free: Free, c: &mut Cursor<'_, '_, '_, R>) {
-    c.out().set_read(opcodes::repeats_key(header.opcode) || opcodes::from_code(header.opcode).quiet);
-    let _ = c.skip_free(header.key, to, field, free);
-    c.out().set_read(false);
+fn post_key<R: Reader>(
+    header: &Header,
+    account: Account,
+    field: &'static str,
+    free: Free,
+    cursor: &mut Cursor<'_, '_, '_, R>,
+) {
+    cursor.out().set_read(opcodes::repeats_key(header.opcode) || opcodes::from_code(header.opcode).quiet);
+    let _ = cursor.skip_free(header.key, account, field, free);
+    cursor.out().set_read(false);
 }
 
-fn post_header<R: Reader>(side: Side, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    c.skip(1, Account::Framing, "magic")?;
-    c.skip(1, Account::Query, "opcode")?;
-    c.skip(4, Account::Framing, "lengths")?;
+fn post_header<R: Reader>(side: Side, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    cursor.skip(1, Account::Framing, "magic")?;
+    cursor.skip(1, Account::Query, "opcode")?;
+    cursor.skip(4, Account::Framing, "lengths")?;
     match side {
-        Side::Request => c.skip_free(2, Account::Metadata, "vbucket", Free::Any)?,
-        Side::Response => c.skip(2, Account::Status, "status")?,
+        Side::Request => cursor.skip_free(2, Account::Metadata, "vbucket", Free::Any)?,
+        Side::Response => cursor.skip(2, Account::Status, "status")?,
     }
-    c.skip(4, Account::Framing, "body length")?;
-    c.skip_free(4, Account::Metadata, "opaque", Free::Id(0xff))?;
-    c.skip_free(8, Account::Metadata, "CAS", Free::Any)
+    cursor.skip(4, Account::Framing, "body length")?;
+    cursor.skip_free(4, Account::Metadata, "opaque", Free::Id(0xff))?;
+    cursor.skip_free(8, Account::Metadata, "CAS", Free::Any)
 }
 
-fn post_extras<R: Reader>(extras: BinaryExtras, len: u64, c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+fn post_extras<R: Reader>(extras: BinaryExtras, len: u64, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     match (extras, len) {
         (BinaryExtras::Store, 8) => {
-            c.skip_free(4, Account::Metadata, "client flags", Free::Any)?;
-            c.skip_free(4, Account::Data, "time to live", Free::Any)
+            cursor.skip_free(4, Account::Metadata, "client flags", Free::Any)?;
+            cursor.skip_free(4, Account::Data, "time to live", Free::Any)
         }
         (BinaryExtras::Count, 20) => {
-            c.skip_free(16, Account::Data, "delta", Free::Any)?;
-            c.skip_free(4, Account::Data, "time to live", Free::Any)
+            cursor.skip_free(16, Account::Data, "delta", Free::Any)?;
+            cursor.skip_free(4, Account::Data, "time to live", Free::Any)
         }
-        (BinaryExtras::Time, 4) => c.skip_free(4, Account::Data, "time to live", Free::Any),
-        _ => c.skip_free(len, Account::Metadata, "extras", Free::Any),
+        (BinaryExtras::Time, 4) => cursor.skip_free(4, Account::Data, "time to live", Free::Any),
+        _ => cursor.skip_free(len, Account::Metadata, "extras", Free::Any),
     }
 }

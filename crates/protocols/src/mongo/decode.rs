@@ -108,8 +108,8 @@ impl Mongo {
     fn body<R: Reader>(&mut self, side: Side, message: MongoMessage, input: Input<'_>, out: &mut Out<'_, R>) -> Step {
         let direction = &mut self.directions[side as usize];
         let before = direction.walk.left();
-        let mut c = Cursor::new(input, before, out);
-        direction.walk.run(&mut c);
+        let mut cursor = Cursor::new(input, before, out);
+        direction.walk.run(&mut cursor);
         if direction.walk.left() == 0 {
             self.end(side, message, out);
         } else {
@@ -137,10 +137,10 @@ impl Mongo {
         let wrapped = CompressedMessage::read(side, input.bytes);
         let body = input.after(COMPRESSED_HEADER);
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
-        let mut c = Cursor::new(input.after(HEADER), message.header.len - HEADER, out);
-        let whole = compressed_header(&mut c).is_ok();
+        let mut cursor = Cursor::new(input.after(HEADER), message.header.len - HEADER, out);
+        let whole = compressed_header(&mut cursor).is_ok();
         let Some(wrapped) = wrapped.filter(|_| whole) else {
-            c.finish();
+            cursor.finish();
             self.walk_from(side, message, (MongoOpcode::Compressed, 0), false);
             return self.end(side, message, out);
         };
@@ -179,9 +179,9 @@ impl Mongo {
             let mut weigher = Weigher::new(out);
             let mut inner = Out::new(&mut weigher, side, Some(message.op));
             let whole = Input { bytes: plain, opaque: 0 };
-            let mut c = Cursor::new(whole, whole.available(), &mut inner);
-            self.directions[side as usize].walk.run(&mut c);
-            c.finish();
+            let mut cursor = Cursor::new(whole, whole.available(), &mut inner);
+            self.directions[side as usize].walk.run(&mut cursor);
+            cursor.finish();
             let amounts = weigher.amounts();
             OperationShares::default().post(&amounts, len, "compressed body", out);
             Ok(())
@@ -202,8 +202,11 @@ impl CompressedMessage {
         let at = HEADER as usize;
         let opcode = MongoOpcode::from_code(i32_at(message, at)?)?;
         let fits = opcode != MongoOpcode::Compressed && opcode.is_sent_by(side);
-        let size = usize::try_from(i32_at(message, at + 4)?).ok()?;
-        fits.then_some(Self { opcode, size, compressor: *message.get(at + 8)? })
+        fits.then_some(Self {
+            opcode,
+            size: usize::try_from(i32_at(message, at + 4)?).ok()?,
+            compressor: *message.get(at + 8)?,
+        })
     }
 }
 
@@ -217,10 +220,10 @@ fn is_last(opcode: MongoOpcode, bytes: &[u8]) -> bool {
     }
 }
 
-fn compressed_header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    c.skip(4, Framing, "original opcode")?;
-    c.skip(4, Framing, "uncompressed size")?;
-    c.skip(1, Framing, "compressor id")
+fn compressed_header<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
+    cursor.skip(4, Framing, "original opcode")?;
+    cursor.skip(4, Framing, "uncompressed size")?;
+    cursor.skip(1, Framing, "compressor id")
 }
 
 /// Returns the format of a `compressorId`.

@@ -44,9 +44,9 @@ fn layout(opcode: MongoOpcode) -> (&'static [FixedField], NameFields, &'static [
 }
 
 /// Posts the fields together, then opens what follows them.
-pub fn fixed<R: Reader>(walk: &mut BodyWalk, c: &mut Cursor<'_, '_, '_, R>) -> Walked {
+pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
     let (before, names, after) = layout(walk.opcode);
-    let here = c.peek();
+    let here = cursor.peek();
     let [lead, trail] = [before, after].map(|parts| parts.iter().map(|(len, _, _)| len).sum::<u64>());
     let room = walk.left().checked_sub(lead + trail).ok_or(BodyStop::Damaged)?;
     let texts = texts(names, here, lead, room)?;
@@ -54,21 +54,21 @@ pub fn fixed<R: Reader>(walk: &mut BodyWalk, c: &mut Cursor<'_, '_, '_, R>) -> W
     if (here.len() as u64) < all {
         return Err(BodyStop::Wait);
     }
-    parts(walk, c, before)?;
+    parts(walk, cursor, before)?;
     match (names, texts) {
-        (NameFields::Namespace, [Some(name), _]) => namespace(walk, c, name)?,
+        (NameFields::Namespace, [Some(name), _]) => namespace(walk, cursor, name)?,
         (NameFields::Command, [Some(database), Some(command)]) => {
-            walk.put(c, (Metadata, "database", database.len() as u64))?;
-            walk.put(c, (Framing, "terminator", 1))?;
-            walk.put(c, (Query, "command name", command.len() as u64))?;
-            walk.put(c, (Framing, "terminator", 1))?;
+            walk.put(cursor, (Metadata, "database", database.len() as u64))?;
+            walk.put(cursor, (Framing, "terminator", 1))?;
+            walk.put(cursor, (Query, "command name", command.len() as u64))?;
+            walk.put(cursor, (Framing, "terminator", 1))?;
             walk.facts.set_name(command);
         }
         _ => {}
     }
-    parts(walk, c, after)?;
+    parts(walk, cursor, after)?;
     read(walk, here);
-    open(walk, c)
+    open(walk, cursor)
 }
 
 /// Returns the texts that start at `at` and take at most `room` bytes.
@@ -86,28 +86,28 @@ fn texts(names: NameFields, here: &[u8], at: u64, room: u64) -> Result<[Option<&
     Ok([Some(first), Some(second)])
 }
 
-fn parts<R: Reader>(walk: &mut BodyWalk, c: &mut Cursor<'_, '_, '_, R>, parts: &'static [FixedField]) -> Walked {
+fn parts<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, parts: &'static [FixedField]) -> Walked {
     for &(len, account, field) in parts {
-        walk.put(c, (account, field, len))?;
+        walk.put(cursor, (account, field, len))?;
     }
     Ok(())
 }
 
 /// Posts a namespace: the database is metadata, the collection query. `$cmd` is metadata.
-fn namespace<R: Reader>(walk: &mut BodyWalk, c: &mut Cursor<'_, '_, '_, R>, name: &[u8]) -> Walked {
+fn namespace<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, name: &[u8]) -> Walked {
     let dot = memchr::memchr(b'.', name).unwrap_or(name.len());
     let (database, rest) = name.split_at(dot);
     let collection = rest.get(1..).unwrap_or_default();
-    walk.put(c, (Metadata, "database", database.len() as u64))?;
-    walk.put(c, (Framing, "separator", (rest.len() - collection.len()) as u64))?;
+    walk.put(cursor, (Metadata, "database", database.len() as u64))?;
+    walk.put(cursor, (Framing, "separator", (rest.len() - collection.len()) as u64))?;
     if walk.opcode == MongoOpcode::Query && collection == b"$cmd" {
-        walk.put(c, (Metadata, "command collection", collection.len() as u64))?;
+        walk.put(cursor, (Metadata, "command collection", collection.len() as u64))?;
     } else {
-        walk.put(c, (Query, "collection", collection.len() as u64))?;
+        walk.put(cursor, (Query, "collection", collection.len() as u64))?;
         walk.facts.set_collection(collection);
         walk.facts.documents = walk.opcode == MongoOpcode::Query;
     }
-    walk.put(c, (Framing, "terminator", 1))
+    walk.put(cursor, (Framing, "terminator", 1))
 }
 
 fn read(walk: &mut BodyWalk, here: &[u8]) {
@@ -135,9 +135,9 @@ fn read(walk: &mut BodyWalk, here: &[u8]) {
 }
 
 /// Opens the documents, or queues the rest for posting as it is.
-fn open<R: Reader>(walk: &mut BodyWalk, c: &mut Cursor<'_, '_, '_, R>) -> Walked {
+fn open<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
     let (lead, role) = match walk.opcode {
-        MongoOpcode::Msg => return walk.open_sections(c.out()),
+        MongoOpcode::Msg => return walk.open_sections(cursor.out()),
         MongoOpcode::KillCursors => {
             walk.push(walk.left(), Metadata, "cursor ids");
             return Ok(());
@@ -157,6 +157,6 @@ fn open<R: Reader>(walk: &mut BodyWalk, c: &mut Cursor<'_, '_, '_, R>) -> Walked
             (DocumentRole::Expression, DocumentRole::Expression)
         }
     };
-    walk.open_documents(c.out(), lead, role);
+    walk.open_documents(cursor.out(), lead, role);
     Ok(())
 }

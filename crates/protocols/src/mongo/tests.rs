@@ -64,8 +64,8 @@ fn find_by_id() -> ([Vec<u8>; 6], [Vec<u8>; 2]) {
         session(),
     ];
     let found = doc(&[long("_id", 5), text("payload", "0123456789")]);
-    let c = [list("firstBatch", &[found]), long("id", 0), text("ns", "lab.vectors")];
-    (request, [sub("cursor", &c), ok()])
+    let cursor = [list("firstBatch", &[found]), long("id", 0), text("ns", "lab.vectors")];
+    (request, [sub("cursor", &cursor), ok()])
 }
 
 #[test]

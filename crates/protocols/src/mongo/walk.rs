@@ -114,14 +114,14 @@ impl BodyWalk {
     }
 
     /// Posts as much of the body as the available bytes allow.
-    pub fn run<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) {
-        let unreadable = c.remaining() > c.peek().len() as u64;
-        while c.remaining() > 0 {
-            match self.next(c) {
+    pub fn run<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
+        let unreadable = cursor.remaining() > cursor.peek().len() as u64;
+        while cursor.remaining() > 0 {
+            match self.next(cursor) {
                 Ok(()) => {}
-                Err(BodyStop::Wait) if unreadable => self.skip_unreadable(c),
+                Err(BodyStop::Wait) if unreadable => self.skip_unreadable(cursor),
                 Err(BodyStop::Wait) => return,
-                Err(BodyStop::Damaged) => self.give_up(c.out()),
+                Err(BodyStop::Damaged) => self.give_up(cursor.out()),
             }
         }
     }
@@ -140,31 +140,31 @@ impl BodyWalk {
     }
 
     /// Bytes were not captured: continues after the innermost range with a known end.
-    fn skip_unreadable<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) {
+    fn skip_unreadable<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
         let end = self.ranges.last().map_or(self.end, |range| range.end);
-        self.pop(c);
+        self.pop(cursor);
         self.started = true;
         self.push(end - self.pos, Unknown, "not captured");
     }
 
-    fn next<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) -> Walked {
+    fn next<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
         if let Some(piece) = self.pieces.pop() {
-            return self.fill(c, piece);
+            return self.fill(cursor, piece);
         }
         if !self.started {
-            super::layout::fixed(self, c)?;
+            super::layout::fixed(self, cursor)?;
             self.started = true;
             return Ok(());
         }
         let Some(&range) = self.ranges.last() else { return self.trailer() };
         match range.kind {
-            RangeKind::Document | RangeKind::Array => self.element(c, range),
+            RangeKind::Document | RangeKind::Array => self.element(cursor, range),
             RangeKind::Documents | RangeKind::Sections if self.pos == range.end => {
-                self.pop(c);
+                self.pop(cursor);
                 Ok(())
             }
-            RangeKind::Documents => self.bare_document(c, range),
-            RangeKind::Sections => self.section(c, range),
+            RangeKind::Documents => self.bare_document(cursor, range),
+            RangeKind::Sections => self.section(cursor, range),
         }
     }
 
@@ -178,9 +178,9 @@ impl BodyWalk {
         Ok(())
     }
 
-    fn fill<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, mut piece: PendingBytes) -> Walked {
-        let now = piece.left.min(c.remaining());
-        self.put_value(c, (piece.account, piece.field, now), piece.free)?;
+    fn fill<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, mut piece: PendingBytes) -> Walked {
+        let now = piece.left.min(cursor.remaining());
+        self.put_value(cursor, (piece.account, piece.field, now), piece.free)?;
         piece.left -= now;
         if piece.left > 0 {
             self.pieces.push(piece);
@@ -190,29 +190,39 @@ impl BodyWalk {
 
     // Its fields travel in registers.
     #[inline(always)]
-    pub fn put<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, (account, name, len): Field) -> Walked {
-        self.put_one(c, account, name, len)
+    pub fn put<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, (account, name, len): Field) -> Walked {
+        self.put_one(cursor, account, name, len)
     }
 
-    fn put_one(&mut self, c: &mut Cursor<'_, '_, '_, impl Reader>, to: Account, name: &'static str, n: u64) -> Walked {
-        self.put_fields(c, [(to, name, n)])
+    fn put_one<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        account: Account,
+        name: &'static str,
+        len: u64,
+    ) -> Walked {
+        self.put_fields(cursor, [(account, name, len)])
     }
 
     #[inline(always)]
-    pub fn put_fields<const N: usize, R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, all: [Field; N]) -> Walked {
-        let before = c.remaining();
-        let put = c.skip_all(all);
-        self.pos += before - c.remaining();
+    pub fn put_fields<const N: usize, R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        fields: [Field; N],
+    ) -> Walked {
+        let before = cursor.remaining();
+        let put = cursor.skip_all(fields);
+        self.pos += before - cursor.remaining();
         put.map_err(|_| BodyStop::Wait)
     }
 
     /// Posts available bytes; `free` if their values do not matter.
-    fn put_value<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, field: Field, free: bool) -> Walked {
+    fn put_value<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, field: Field, free: bool) -> Walked {
         let (account, name, len) = field;
         if !free {
-            return self.put(c, field);
+            return self.put(cursor, field);
         }
-        c.skip_free(len, account, name, Free::Any).map_err(|_| BodyStop::Wait)?;
+        cursor.skip_free(len, account, name, Free::Any).map_err(|_| BodyStop::Wait)?;
         self.pos += len;
         Ok(())
     }
@@ -230,10 +240,15 @@ impl BodyWalk {
     }
 
     /// Posts the available bytes and queues the rest. The body must contain them, and nothing may be queued.
-    pub fn put_all(&mut self, c: &mut Cursor<'_, '_, '_, impl Reader>, (to, name, len): Field, free: bool) -> Walked {
-        let now = len.min(c.remaining());
-        self.put_value(c, (to, name, now), free)?;
-        self.push_value(len - now, to, name, free);
+    pub fn put_all<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        (account, name, len): Field,
+        free: bool,
+    ) -> Walked {
+        let now = len.min(cursor.remaining());
+        self.put_value(cursor, (account, name, now), free)?;
+        self.push_value(len - now, account, name, free);
         Ok(())
     }
 
@@ -267,17 +282,17 @@ impl BodyWalk {
         self.ranges.push(range);
     }
 
-    fn pop<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>) {
+    fn pop<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) {
         if self.ranges.pop().is_some() {
             self.shape.close();
-            c.out().leave();
+            cursor.out().leave();
         }
     }
 
     /// Opens a document or array of `len` bytes at its length field.
     fn open_document<R: Reader>(
         &mut self,
-        c: &mut Cursor<'_, '_, '_, R>,
+        cursor: &mut Cursor<'_, '_, '_, R>,
         kind: RangeKind,
         role: DocumentRole,
         len: u64,
@@ -286,21 +301,21 @@ impl BodyWalk {
             return Err(BodyStop::Damaged);
         }
         let end = self.pos + len;
-        self.put(c, (Framing, "document length", 4))?;
-        self.enter(c.out(), kind, role, end);
+        self.put(cursor, (Framing, "document length", 4))?;
+        self.enter(cursor.out(), kind, role, end);
         Ok(())
     }
 
-    fn section<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
-        let here = c.peek();
+    fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
+        let here = cursor.peek();
         let room = range.end - self.pos;
         match here.first() {
             None => Err(BodyStop::Wait),
             Some(0) => {
                 let role = self.body_role();
                 let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
-                self.put(c, (Framing, "section kind", 1))?;
-                self.open_document(c, RangeKind::Document, role, len)
+                self.put(cursor, (Framing, "section kind", 1))?;
+                self.open_document(cursor, RangeKind::Document, role, len)
             }
             Some(1) => {
                 let len = length(here, 1, 4, room - 1)?;
@@ -310,30 +325,30 @@ impl BodyWalk {
                     Some(Side::Request) => roles::option(name).child,
                     _ => DocumentRole::Document,
                 };
-                self.put(c, (Framing, "section kind", 1))?;
-                self.put(c, (Framing, "section length", 4))?;
-                self.put(c, (Metadata, "sequence identifier", name.len() as u64))?;
-                self.put(c, (Framing, "terminator", 1))?;
-                self.enter(c.out(), RangeKind::Documents, role, end);
+                self.put(cursor, (Framing, "section kind", 1))?;
+                self.put(cursor, (Framing, "section length", 4))?;
+                self.put(cursor, (Metadata, "sequence identifier", name.len() as u64))?;
+                self.put(cursor, (Framing, "terminator", 1))?;
+                self.enter(cursor.out(), RangeKind::Documents, role, end);
                 Ok(())
             }
             Some(2) => {
                 let token = c_string(here, 1, room - 1)?;
-                self.put(c, (Framing, "section kind", 1))?;
-                self.put(c, (Metadata, "security token", token.len() as u64))?;
-                self.put(c, (Framing, "terminator", 1))
+                self.put(cursor, (Framing, "section kind", 1))?;
+                self.put(cursor, (Metadata, "security token", token.len() as u64))?;
+                self.put(cursor, (Framing, "terminator", 1))
             }
             Some(_) => Err(BodyStop::Damaged),
         }
     }
 
-    fn bare_document<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
-        let len = length(c.peek(), 0, EMPTY_DOCUMENT, range.end - self.pos)?;
+    fn bare_document<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
+        let len = length(cursor.peek(), 0, EMPTY_DOCUMENT, range.end - self.pos)?;
         if self.opcode == MongoOpcode::Update && self.lead.is_none() {
             self.shape.is_next_update = true;
         }
         let role = self.lead.take().unwrap_or(range.role);
-        self.open_document(c, RangeKind::Document, role, len)
+        self.open_document(cursor, RangeKind::Document, role, len)
     }
 
     /// Returns the role of an `OP_MSG` document.
@@ -345,15 +360,15 @@ impl BodyWalk {
     }
 
     /// Posts one element of a document or array, or its terminator.
-    fn element<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
-        let here = c.peek();
+    fn element<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
+        let here = cursor.peek();
         // Most bytes of the element: the document's terminator follows.
         let room = (range.end - self.pos).checked_sub(1).ok_or(BodyStop::Damaged)?;
         let &kind = here.first().ok_or(BodyStop::Wait)?;
         if kind == 0 {
             return if room == 0 {
-                self.put(c, (Framing, "terminator", 1))?;
-                self.pop(c);
+                self.put(cursor, (Framing, "terminator", 1))?;
+                self.pop(cursor);
                 Ok(())
             } else {
                 Err(BodyStop::Damaged)
@@ -372,15 +387,15 @@ impl BodyWalk {
                 _ => range.role.field(name, range.first),
             },
             bytes: here.get(head..).unwrap_or_default(),
-            cut: c.remaining() > here.len() as u64,
+            cut: cursor.remaining() > here.len() as u64,
             room: room.checked_sub(head as u64).ok_or(BodyStop::Damaged)?,
         };
-        self.post_element(c, &element)
+        self.post_element(cursor, &element)
     }
 
-    pub fn put_name<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, element: &BsonElement<'_>) -> Walked {
+    pub fn put_name<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, element: &BsonElement<'_>) -> Walked {
         let fields = self.name(element);
-        self.put_fields(c, fields)
+        self.put_fields(cursor, fields)
     }
 
     /// Returns the fields for type and name of an element, and notes it as read.
@@ -394,16 +409,21 @@ impl BodyWalk {
         [(Framing, "element type", 1), name, (Framing, "terminator", 1)]
     }
 
-    pub fn open_value<R: Reader>(&mut self, c: &mut Cursor<'_, '_, '_, R>, of: &BsonElement<'_>, len: u64) -> Walked {
-        let kind = match of.value {
+    pub fn open_value<R: Reader>(
+        &mut self,
+        cursor: &mut Cursor<'_, '_, '_, R>,
+        element: &BsonElement<'_>,
+        len: u64,
+    ) -> Walked {
+        let kind = match element.value {
             BsonLayout::Array => RangeKind::Array,
             _ => RangeKind::Document,
         };
-        let role = match of.field.child {
+        let role = match element.field.child {
             DocumentRole::Batch => self.batch,
             role => role,
         };
-        self.open_document(c, kind, role, len)
+        self.open_document(cursor, kind, role, len)
     }
 
     /// Opens the scope document of a code value, in a range up to the end of the value.

@@ -278,7 +278,12 @@ impl CompressedDirection {
     }
 
     /// Decodes a plain packet if one starts with the compressed packet; otherwise returns the number of skipped bytes.
-    fn search(&mut self, plain: &mut PlainDecoder, here: Input<'_>, out: &mut Out<'_, impl Reader>) -> DecodeStep<u64> {
+    fn search<R: Reader>(
+        &mut self,
+        plain: &mut PlainDecoder,
+        here: Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> DecodeStep<u64> {
         if !self.begins || plain.boundary(out.side(), here.bytes) != MessageBoundary::Yes {
             self.lose(here.available(), out);
             return Ok(here.available());

@@ -205,12 +205,18 @@ impl PlainDecoder {
     }
 
     /// Decodes a packet that belongs to the first operation in the queue.
-    fn aside(&mut self, name: &'static str, account: Account, packet: MysqlPacket<'_>, out: &mut Out<'_, impl Reader>) {
+    fn aside<R: Reader>(
+        &mut self,
+        field: &'static str,
+        account: Account,
+        packet: MysqlPacket<'_>,
+        out: &mut Out<'_, R>,
+    ) {
         if let Some(front) = self.pairing.front() {
             out.charge(front.op);
         }
         let mut c = packet.begin(out);
-        c.rest(account, name);
+        c.rest(account, field);
         c.finish();
         out.release();
     }

@@ -44,7 +44,11 @@ impl PlainDecoder {
     }
 
     /// Posts a definition of a prepared statement, or what ends its definitions.
-    pub fn definitions<R: Reader>(&mut self, packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
+    pub(super) fn definitions<R: Reader>(
+        &mut self,
+        packet: MysqlPacket<'_>,
+        c: &mut Cursor<'_, '_, '_, R>,
+    ) -> ReplyRead {
         match self.stage {
             ResponseStage::Parameters(left, columns) => {
                 self.column(false, c)?;

@@ -114,10 +114,14 @@ pub fn lenenc_text<'a, R: Reader>(
 }
 
 /// Posts a text with its NUL, or the whole rest without one. Fails if the rest was not captured completely.
-pub fn nul_text<'a>(c: &mut Cursor<'a, '_, '_, impl Reader>, to: Account, field: &'static str) -> FieldRead<&'a [u8]> {
+pub fn nul_text<'a, R: Reader>(
+    c: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> FieldRead<&'a [u8]> {
     let here = c.peek();
-    match c.c_string(to, field) {
-        Err(Short) if here.len() as u64 == c.remaining() => c.text(here.len() as u64, to, field),
+    match c.c_string(account, field) {
+        Err(Short) if here.len() as u64 == c.remaining() => c.text(here.len() as u64, account, field),
         text => text,
     }
 }

@@ -120,9 +120,13 @@ impl<'a> PgMessage<'a> {
 }
 
 /// Posts a body that is one text and its NUL, and returns the captured text.
-pub fn only_text<'a>(c: &mut Cursor<'a, '_, '_, impl Reader>, to: Account, field: &'static str) -> FieldRead<&'a [u8]> {
+pub fn only_text<'a, R: Reader>(
+    c: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> FieldRead<&'a [u8]> {
     let (here, len) = (c.peek(), c.remaining().saturating_sub(1));
-    c.skip_all([(to, field, len), (Account::Framing, "terminator", c.remaining() - len)])?;
+    c.skip_all([(account, field, len), (Account::Framing, "terminator", c.remaining() - len)])?;
     Ok(usize::try_from(len).ok().and_then(|len| here.get(..len)).unwrap_or(here))
 }
 

@@ -70,7 +70,7 @@ impl Pgwire {
                     None => {}
                 }
             }
-            _ => self.rare_reply(front, message, out),
+            _ => self.rare_response(front, message, out),
         }
     }
 
@@ -94,7 +94,12 @@ impl Pgwire {
     }
 
     /// Reads the messages of start-up, copies and function calls.
-    fn rare_reply<R: Reader>(&mut self, front: Option<PgExpectedReply>, message: PgMessage<'_>, out: &mut Out<'_, R>) {
+    fn rare_response<R: Reader>(
+        &mut self,
+        front: Option<PgExpectedReply>,
+        message: PgMessage<'_>,
+        out: &mut Out<'_, R>,
+    ) {
         match message.kind {
             b'R' => self.pairing.facts.authentication = message.read("authentication", out, authentication),
             b'K' => message.read("backend key", out, |c| {
@@ -190,9 +195,13 @@ fn row_description<R: Reader>(
     read
 }
 
-/// Posts column descriptions and passes each name and the bytes after it to `each`.
-fn columns<'a>(n: u16, mut each: impl FnMut(&'a [u8], &'a [u8]), c: &mut Cursor<'a, '_, '_, impl Reader>) -> FieldRead {
-    for _ in 0..n {
+/// Posts column descriptions and passes each name and the bytes after it to `column`.
+fn columns<'a, R: Reader>(
+    count: u16,
+    mut column: impl FnMut(&'a [u8], &'a [u8]),
+    c: &mut Cursor<'a, '_, '_, R>,
+) -> FieldRead {
+    for _ in 0..count {
         c.out().enter("column");
         let name = c.c_string(Account::Schema, "name")?;
         let fields = c.peek();
@@ -205,7 +214,7 @@ fn columns<'a>(n: u16, mut each: impl FnMut(&'a [u8], &'a [u8]), c: &mut Cursor<
             (Account::Metadata, "format code", 2),
         ])?;
         c.out().leave();
-        each(name, fields);
+        column(name, fields);
     }
     Ok(())
 }

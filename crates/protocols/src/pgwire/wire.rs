@@ -105,13 +105,17 @@ pub fn formats<'a, R: Reader>(c: &mut Cursor<'a, '_, '_, R>) -> FieldRead<PgForm
 }
 
 /// Reads text up to a NUL like [`Cursor::c_string`], but posts the captured part if the NUL was not captured.
-pub fn c_text<'a>(c: &mut Cursor<'a, '_, '_, impl Reader>, to: Account, field: &'static str) -> FieldRead<&'a [u8]> {
+pub fn c_text<'a, R: Reader>(
+    c: &mut Cursor<'a, '_, '_, R>,
+    account: Account,
+    field: &'static str,
+) -> FieldRead<&'a [u8]> {
     let here = c.peek();
     if here.contains(&0) {
-        return c.c_string(to, field);
+        return c.c_string(account, field);
     }
     if here.len() as u64 == c.remaining() {
         return Err(Short);
     }
-    c.text(here.len() as u64, to, field)
+    c.text(here.len() as u64, account, field)
 }

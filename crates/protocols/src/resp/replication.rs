@@ -55,7 +55,7 @@ impl ReplicationStream {
                     self.snapshot(left, input, out);
                     None
                 }
-                ReplicationStage::Until(mark) => self.snapshot_to(mark, input, out),
+                ReplicationStage::Until(mark) => self.snapshot_until(mark, input, out),
                 ReplicationStage::Command => match self.value.run(input, REPLICATED, None, out)? {
                     None => {
                         self.end(out);
@@ -120,7 +120,12 @@ impl ReplicationStream {
         }
     }
 
-    fn snapshot_to(&mut self, mark: [u8; MARK], input: &mut Input<'_>, out: &mut Out<'_, impl Reader>) -> Option<Step> {
+    fn snapshot_until<R: Reader>(
+        &mut self,
+        mark: [u8; MARK],
+        input: &mut Input<'_>,
+        out: &mut Out<'_, R>,
+    ) -> Option<Step> {
         if let Some(at) = input.bytes.windows(MARK).position(|bytes| bytes == mark) {
             out.post(Account::Data, "snapshot", at as u64);
             out.post(Account::Framing, "end of snapshot", MARK as u64);

@@ -167,8 +167,13 @@ impl RespValue {
     }
 
     /// Posts a header line; returns true if it is a complete value.
-    fn header<R: Reader>(&mut self, line: &[u8], to: &mut LeafObserver<'_>, out: &mut Out<'_, R>) -> DecodeStep<bool> {
-        let leaves = to.leaves;
+    fn header<R: Reader>(
+        &mut self,
+        line: &[u8],
+        observer: &mut LeafObserver<'_>,
+        out: &mut Out<'_, R>,
+    ) -> DecodeStep<bool> {
+        let leaves = observer.leaves;
         let Some((&kind, rest)) = line.split_first() else { return Err(Malformed("an empty line")) };
         if self.kind == 0 {
             self.kind = kind;
@@ -179,11 +184,11 @@ impl RespValue {
         let complete = match kind {
             b'+' | b'-' => scalar(rest, leaves.status, "text", false, out),
             b':' => {
-                (to.observe)(kind, rest);
+                (observer.observe)(kind, rest);
                 scalar(rest, leaves.integer, "integer", leaves.free, out)
             }
             b',' | b'(' | b'#' => {
-                (to.observe)(kind, rest);
+                (observer.observe)(kind, rest);
                 scalar(rest, leaves.data, "value", leaves.free, out)
             }
             b'_' => scalar(rest, Account::Framing, "null", false, out),
@@ -199,8 +204,14 @@ impl RespValue {
         Ok(complete)
     }
 
-    fn bulk<R: Reader>(&mut self, kind: u8, rest: &[u8], to: LeafAccounts, out: &mut Out<'_, R>) -> DecodeStep<bool> {
-        let account = if kind == b'!' { to.status } else { to.data };
+    fn bulk<R: Reader>(
+        &mut self,
+        kind: u8,
+        rest: &[u8],
+        leaves: LeafAccounts,
+        out: &mut Out<'_, R>,
+    ) -> DecodeStep<bool> {
+        let account = if kind == b'!' { leaves.status } else { leaves.data };
         let header = rest.len() as u64 + 3;
         if rest == b"?" && kind == b'$' {
             self.chunks = true;
@@ -222,7 +233,7 @@ impl RespValue {
         }
         let tag = if kind == b'=' { len.min(4) } else { 0 };
         let left = len - tag;
-        let free = to.free && kind != b'!';
+        let free = leaves.free && kind != b'!';
         self.body = Some(BulkBody { tag: tag as u8, left, is_moderate: left <= INSPECTED, account, free });
         Ok(false)
     }
