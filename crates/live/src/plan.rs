@@ -1,7 +1,7 @@
 //! The plan of a capture: the decisions that are made before anything is opened.
 
+use super::container::LivePlan;
 use super::folder::RunFolder;
-use super::live::LivePlan;
 use super::only::{self, CommandFilter};
 use super::rotation::RotationPlan;
 use super::streams::UnixSockets;
