@@ -1,7 +1,5 @@
 //! `overhead top`: operations by bytes, rate, calls or latency on a screen, while they happen, out of a capture, or from the agent.
 
-#[cfg(feature = "live")]
-mod agent;
 mod draw;
 mod feed;
 #[cfg(feature = "live")]
@@ -38,7 +36,7 @@ pub struct TopArgs {
     live: live::LiveArgs,
     #[cfg(feature = "live")]
     #[command(flatten)]
-    asked: agent::AskedAgent,
+    asked: live::AskedAgent,
     #[command(flatten)]
     decode: DecodeArgs,
     /// What a row is; `g` changes it
@@ -98,7 +96,7 @@ impl TopArgs {
     fn feed(&self) -> Result<Box<dyn Feed>> {
         #[cfg(feature = "live")]
         if let Some(address) = &self.asked.agent {
-            return Ok(Box::new(agent::AgentFeed::open(&self.asked, address)?));
+            return Ok(Box::new(live::AgentFeed::open(&self.asked, address)?));
         }
         if self.files.is_empty() {
             #[cfg(feature = "live")]
