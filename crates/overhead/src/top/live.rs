@@ -1,4 +1,4 @@
-use super::feed::{Feed, Look};
+use super::{Feed, Look};
 use crate::capture::byte_size;
 use anyhow::Result;
 use clap::Args;
