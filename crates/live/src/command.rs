@@ -107,7 +107,7 @@ fn bench_step(command: &[String], step: &str) -> Option<Vec<String>> {
 }
 
 fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Result<Child> {
-    let (program, arguments) = command.split_first().ok_or_else(|| anyhow!("there is no command"))?;
+    let (program, arguments) = command.split_first().ok_or_else(|| anyhow!("no command was given"))?;
     // Makes the command's orphans our children, so that we can end them.
     adopt();
     let mut command = Command::new(program);

@@ -72,7 +72,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 impl TopArgs {
     pub fn run(self) -> Result<u8> {
         if !self.once && !std::io::stdout().is_terminal() {
-            bail_usage!("standard output is no terminal: --once prints one screen as text");
+            bail_usage!("standard output is not a terminal: --once prints one screen as text");
         }
         let mut screen = Screen::new(self.by.or(By::Statement), self.sort, self.find.clone(), self.interval);
         #[cfg(feature = "live")]
@@ -118,7 +118,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok().filter(|speed: &f64| (0.001..=1e6).contains(speed));
-    speed.ok_or_else(|| format!("{text} is no speed: give a number from 0.001 to 1000000, as 10 for ten times as fast"))
+    speed.ok_or_else(|| format!("invalid speed {text}: use 0.001 to 1000000, such as 10 for ten times as fast"))
 }
 
 /// Figures since the beginning, at one moment.
