@@ -33,20 +33,28 @@ pub const DEFAULTS: &str = include_str!("defaults.toml");
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AgentConfig {
+    /// Address of the metrics.
     #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
     token_file: Option<PathBuf>,
     /// Absent only if `listen` is a loopback address.
     #[serde(skip)]
     pub token: Option<AgentToken>,
+    /// Time between two readings of the totals.
     #[serde(deserialize_with = "time")]
     pub interval: Duration,
+    /// Time after which the bytes of statements are added to the counters.
     #[serde(deserialize_with = "time")]
     pub period: Duration,
+    /// Statements per server with separate counters.
     pub statements: u32,
+    /// Whether addresses of clients and servers are shown.
     pub addresses: bool,
+    /// Ports of servers, in addition to those of the servers found.
     pub ports: Vec<u16>,
+    /// What watching may cost.
     pub budget: AgentBudget,
+    /// When frames are captured.
     pub windows: AgentWindows,
     /// Where to send the metrics too.
     pub otlp: Option<AgentOtlp>,
@@ -60,8 +68,10 @@ pub struct AgentConfig {
     /// Empty after reading.
     #[serde(rename = "zones")]
     zone_table: BTreeMap<String, String>,
+    /// Zones of the file and of the table together.
     #[serde(skip)]
     pub zones: ZoneMap,
+    /// Prices of bytes by pair of zones.
     #[serde(rename = "price")]
     pub prices: ZonePrices,
 }
@@ -111,6 +121,7 @@ impl Default for AgentBudget {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a [windows] section")]
 pub struct AgentWindows {
+    /// Length of one window.
     #[serde(deserialize_with = "time")]
     pub length: Duration,
     /// Time from one to the next.
@@ -128,6 +139,7 @@ impl Default for AgentWindows {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an [otlp] section")]
 pub struct AgentOtlp {
+    /// URL that takes OTLP over HTTP.
     pub endpoint: String,
     /// Time between two exports.
     #[serde(deserialize_with = "time", default = "minute")]
@@ -138,6 +150,7 @@ pub struct AgentOtlp {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an [archive] section")]
 pub struct ArchiveSettings {
+    /// Root of the data set.
     pub folder: PathBuf,
     /// Time from one file to the next, rounded up to whole periods.
     #[serde(deserialize_with = "time", default = "hour")]
@@ -323,7 +336,7 @@ mod tests {
 interval = 5s => line 1, column 12: interval: string values must be quoted, expected literal string
 interval =\n\n => line 1, column 11: interval: string values must be quoted, expected literal string
 ports = [\n\n => line 1, column 10: ports: unclosed array, expected `]`
-\ninterval = "5x" => line 2, column 12: interval: x is no unit of time: use us, ms, s, m or h
+\ninterval = "5x" => line 2, column 12: interval: invalid unit of time x: use us, ms, s, m or h
 interval = "0s" => interval: 0ns is out of range: use 1s to 1h
 interval = "61m" => interval: 3660s is out of range: use 1s to 1h
 interval = "3m" => period: 300s is out of range: use at least 360s, two intervals

@@ -1,11 +1,14 @@
 //! The agent's metrics: one table for all exporters.
 
-use super::flows::wire_bytes;
-use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, seen_at};
-use super::work::ServerWork;
-use overhead_host::metrics::SeriesLabels;
+use crate::flows::wire_bytes;
+use crate::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, seen_at};
+use crate::work::ServerWork;
+use overhead_host::metrics::{SeriesLabels, counter, gauge, text_of};
 use overhead_kernel::SocketTotals;
 use overhead_model::Side;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use std::fmt;
 
 /// The series of a metric, each with its labels.
 pub type MetricSeries<'a, V> = Vec<(SeriesLabels<'a>, V)>;
@@ -138,4 +141,25 @@ fn part_labels(part: &PartTraffic) -> SeriesLabels<'_> {
     let [class, operation, statement] = part.labels.each_ref().map(String::as_str);
     let own = [("class", class), ("operation", operation), ("statement", statement)];
     [&server_labels(&part.server)[..], &zone_labels(&part.zones), &own].concat()
+}
+
+/// Returns all metrics as text.
+pub fn exposition(totals: AgentTotals) -> String {
+    text_of(Exposition(totals))
+}
+
+#[derive(Debug)]
+struct Exposition(AgentTotals);
+
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        METRICS.iter().try_for_each(|AgentMetric { name, help, kind, .. }| {
+            let name = format!("overhead_agent_{name}");
+            match kind {
+                MetricKind::Counter(read) => counter(&mut encoder, &name, help, read(&self.0)),
+                MetricKind::Amount(read) => counter(&mut encoder, &name, help, read(&self.0)),
+                MetricKind::Gauge(read) => gauge(&mut encoder, &name, help, read(&self.0)),
+            }
+        })
+    }
 }

@@ -1,7 +1,7 @@
 //! Both exporters' output of the same totals.
 
-use super::exposition::exposition;
 use super::governor::AgentSpending;
+use super::metrics::exposition;
 use super::otlp::{LatestTotals, define_instruments};
 use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, labels};
 use super::work::ServerWork;

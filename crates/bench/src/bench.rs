@@ -2,26 +2,30 @@
 
 use crate::cli::BenchJob;
 use crate::data::IdSource;
-use crate::driver::{BenchObjects, DatabaseDriver, DriverConnection, DriverOptions};
-use crate::fault::{self, UsageError};
+use crate::driver::{self, BenchObjects, DatabaseDriver, DriverConnection, DriverOptions};
+use crate::fault::{UsageError, sentence};
 use crate::output::BenchReport;
 use crate::plan::{BenchCell, BenchOp, BenchPhase, OperationMix, RunLength, cells};
 use crate::run::{RunPlan, run as run_once};
 use crate::stop::StopRequest;
+use crate::target::{BenchTarget, ServerEndpoint};
 use crate::tls::TlsTrust;
-use crate::{diagnose, driver};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use overhead_model::Protocol;
 use overhead_model::exit::{self, ABORTED};
 use overhead_model::load::{LOAD_VERSION, Load, LoadDriver, LoadResult, LoadServer, LoadSettings, LoadSummary};
 use overhead_model::record::Tool;
-use overhead_model::say;
+use overhead_model::{Protocol, say};
+use overhead_protocols::facts;
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 /// Clients that connect concurrently.
 const CONNECTING: usize = 8;
@@ -107,7 +111,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
         }
         let done = done.or_else(|error| report.keep_partial(error));
         if let Err(error) = removed {
-            say!("overhead bench: {}", fault::sentence(&error));
+            say!("overhead bench: {}", sentence(&error));
             report.set_partial();
         }
         done.and_then(|()| report.finish())
@@ -213,7 +217,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
             Ok(Err(error)) => error,
             Err(_) => anyhow!("no answer within {} s", timeout.as_secs_f64()),
         };
-        Err(diagnose::explain(&self.job.target, D::PROTOCOL, error).await)
+        Err(explain(&self.job.target, D::PROTOCOL, error).await)
     }
 
     async fn unless_stopped<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -223,7 +227,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
             result = &mut work => result,
             () = self.stop.wait() => {
                 // A pending request could create an object after the cleanup.
-                let _ = tokio::time::timeout(SETTLE, work).await;
+                let _ = timeout(SETTLE, work).await;
                 bail!(self.stop.reason().unwrap_or_default())
             }
         }
@@ -251,4 +255,69 @@ impl<D: DatabaseDriver> Benchmark<D> {
             partial: None,
         }
     }
+}
+
+/// Time limit per probe, enough for a server on another continent.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Returns the error as one sentence, with its cause if a probe finds it.
+pub async fn explain(target: &BenchTarget, protocol: Protocol, error: Error) -> Error {
+    for server in &target.servers {
+        match connect(server, target.timeout).await {
+            Err(cause) => return anyhow!("{server}: {cause}: is the server running, and is this its port?"),
+            Ok(_) if target.tls.is_some() => {}
+            Ok(_) => {
+                if let Some(other) = detect_protocol(server).await.filter(|other| *other != protocol) {
+                    return anyhow!(
+                        "{server} speaks the protocol of {}, not that of {}",
+                        other.title(),
+                        protocol.title()
+                    );
+                }
+            }
+        }
+    }
+    let servers: Vec<String> = target.servers.iter().map(ToString::to_string).collect();
+    let (servers, sentence) = (servers.join(", "), sentence(&error));
+    if sentence.contains(&servers) { anyhow!(sentence) } else { anyhow!("{servers}: {sentence}") }
+}
+
+async fn connect(server: &ServerEndpoint, patience: Duration) -> Result<Box<dyn ServerStream>, String> {
+    match timeout(patience, open_stream(server)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Err("connection refused".to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no connection within {} s", patience.as_secs_f64())),
+    }
+}
+
+trait ServerStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ServerStream for S {}
+
+async fn open_stream(server: &ServerEndpoint) -> io::Result<Box<dyn ServerStream>> {
+    Ok(match server {
+        ServerEndpoint::Tcp { host, port } => Box::new(TcpStream::connect((host.as_str(), *port)).await?),
+        ServerEndpoint::Unix(path) => Box::new(UnixStream::connect(path).await?),
+    })
+}
+
+/// Probes each protocol on a new connection with the smallest request that needs no login.
+async fn detect_protocol(server: &ServerEndpoint) -> Option<Protocol> {
+    for protocol in Protocol::ALL {
+        let answer = timeout(PATIENCE, exchange(server, facts(protocol).greeting)).await;
+        if answer.is_ok_and(|answer| answer.is_ok_and(|answer| (facts(protocol).is_greeted)(&answer))) {
+            return Some(protocol);
+        }
+    }
+    None
+}
+
+async fn exchange(server: &ServerEndpoint, question: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = open_stream(server).await?;
+    stream.write_all(question).await?;
+    let mut answer = vec![0; 64];
+    let length = stream.read(&mut answer).await?;
+    answer.truncate(length);
+    Ok(answer)
 }

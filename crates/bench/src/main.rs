@@ -5,13 +5,21 @@
 
 #![forbid(unsafe_code)]
 
+use anyhow::{Context, Result};
+use clap::Parser;
+use clap_complete::Shell;
+use overhead_model::exit::COMPLETE;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
 mod bench;
 mod cli;
 mod data;
-mod diagnose;
 mod driver;
 mod fault;
-mod generate;
 mod output;
 mod pace;
 mod plan;
@@ -22,14 +30,6 @@ mod stats;
 mod stop;
 mod target;
 mod tls;
-mod usage;
-
-use anyhow::Result;
-use clap::Parser;
-use std::env;
-use std::ffi::OsString;
-use std::path::Path;
-use std::process::ExitCode;
 
 fn main() -> ExitCode {
     fault::exit_code(run())
@@ -39,7 +39,32 @@ fn run() -> Result<u8> {
     let words: Vec<OsString> = env::args_os().collect();
     match words.as_slice() {
         // For `make install`.
-        [_, word, folder] if word == "--generate" => generate::generate(Path::new(folder)),
+        [_, word, folder] if word == "--generate" => generate(Path::new(folder)),
         _ => bench::run(cli::BenchCli::try_parse_from(words)?.job()?),
     }
+}
+
+const PROGRAM: &str = "overhead-bench";
+/// Shells, and their folders.
+const SHELLS: [(Shell, &str); 3] = [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")];
+
+/// Creates the folders `man1` and one per shell in `folder`.
+pub fn generate(folder: &Path) -> Result<u8> {
+    let made = |name| {
+        let folder = folder.join(name);
+        fs::create_dir_all(&folder).map(|()| folder)
+    };
+    let mut command = cli::command();
+    made("man1")
+        .and_then(|pages| {
+            clap_mangen::generate_to(command.clone().name(PROGRAM), &pages)?;
+            overhead_files::add_sections(&pages)
+        })
+        .and_then(|()| {
+            SHELLS.iter().try_for_each(|&(shell, name)| {
+                clap_complete::generate_to(shell, &mut command, PROGRAM, made(name)?).map(drop)
+            })
+        })
+        .with_context(|| format!("{} cannot be written: choose another folder", folder.display()))
+        .map(|()| COMPLETE)
 }

@@ -1,6 +1,10 @@
-//! Latencies and errors per client, and their sums.
+//! Latencies and errors per client, their sums, and the CPU time of this process.
 
+use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use overhead_model::load::LoadCpu;
 use overhead_model::record::Latency;
 use std::time::Duration;
 
@@ -107,6 +111,19 @@ impl ClientTally {
             max: self.max_ns,
         }
     }
+}
+
+/// Returns the CPU time of all threads since the start. The sum is exact; the kernel samples how it splits.
+pub fn cpu() -> Result<LoadCpu> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).context("the CPU time of this process cannot be read")?;
+    let nanos = |time: nix::sys::time::TimeVal| time.num_nanoseconds().unsigned_abs();
+    Ok(LoadCpu { user: nanos(usage.user_time()), kernel: nanos(usage.system_time()) })
+}
+
+/// Returns the CPU time since an earlier reading.
+pub fn cpu_since(before: LoadCpu) -> Result<LoadCpu> {
+    let now = cpu()?;
+    Ok(LoadCpu { user: now.user.saturating_sub(before.user), kernel: now.kernel.saturating_sub(before.kernel) })
 }
 
 #[cfg(test)]

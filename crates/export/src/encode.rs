@@ -1,9 +1,11 @@
 //! Encodes batches of rows as parts of files.
 
-use crate::about;
+use crate::arrow;
 use crate::shared::{self, ZSTD_LEVEL};
 use crate::table::{ColumnKind, ColumnValues, ExportColumn, ExportField};
 use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
 use overhead_model::csv::harmless;
 use overhead_model::enum_with;
@@ -15,7 +17,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 enum_with! {
@@ -224,7 +226,7 @@ fn parquet_layout<B>(
         KeyValue::new("overhead.schema_version".to_owned(), SCHEMA_VERSION.to_string()),
         KeyValue::new("overhead.table".to_owned(), table.to_owned()),
     ];
-    about.extend(about::metadata(fields));
+    about.extend(metadata(fields));
     about.extend(constants.iter().map(|(name, value)| KeyValue::new(format!("overhead.{name}"), value.clone())));
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -252,4 +254,48 @@ fn parquet_type(column: &ExportColumn) -> Result<Type> {
     let repetition = if column.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let built = Type::primitive_type_builder(&column.name, physical);
     Ok(built.with_logical_type(logical).with_repetition(repetition).build()?)
+}
+
+/// For people and other readers: type, unit, nullability and description by name.
+const COLUMNS: &str = "overhead.columns";
+/// Spark's schema, with metadata per column. Its catalogues show `comment`.
+const SPARK: &str = "org.apache.spark.sql.parquet.row.metadata";
+/// Arrow's schema (pyarrow, pandas, Polars), with metadata per field.
+const ARROW: &str = "ARROW:schema";
+
+pub fn metadata<B>(fields: &[ExportField<B>]) -> [KeyValue; 3] {
+    let columns: Vec<&ExportColumn> = fields.iter().map(|field| &field.column).collect();
+    [
+        KeyValue::new(COLUMNS.to_owned(), by_name(&columns).to_string()),
+        KeyValue::new(SPARK.to_owned(), for_spark(&columns).to_string()),
+        KeyValue::new(ARROW.to_owned(), STANDARD.encode(arrow::schema(&columns))),
+    ]
+}
+
+fn by_name(columns: &[&ExportColumn]) -> Value {
+    let about = columns.iter().map(|ExportColumn { name, kind, nullable, unit, description, .. }| {
+        (name.clone(), json!({"type": kind.name(), "unit": unit, "nullable": nullable, "description": description}))
+    });
+    Value::Object(about.collect::<Map<_, _>>())
+}
+
+/// Returns the schema in the format of Spark's `StructType.json`.
+fn for_spark(columns: &[&ExportColumn]) -> Value {
+    let fields: Vec<Value> = columns
+        .iter()
+        .map(|ExportColumn { name, kind, nullable, unit, description, .. }| {
+            let kind = match kind {
+                ColumnKind::Integer => "long",
+                ColumnKind::Text => "string",
+                ColumnKind::Flag => "boolean",
+            };
+            let metadata = json!({"comment": comment(unit, description), "unit": unit, "description": description});
+            json!({"name": name, "type": kind, "nullable": nullable, "metadata": metadata})
+        })
+        .collect();
+    json!({"type": "struct", "fields": fields})
+}
+
+fn comment(unit: &str, description: &str) -> String {
+    if unit.is_empty() { description.to_owned() } else { format!("[{unit}] {description}") }
 }

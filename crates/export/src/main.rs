@@ -5,7 +5,6 @@
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
-mod about;
 mod agent;
 mod arrow;
 mod dataset;
@@ -15,7 +14,6 @@ mod sink;
 mod stop;
 mod table;
 mod tally;
-mod windows;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser};
@@ -35,11 +33,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stop::ExportStop;
-use table::ExportField;
 use table::runs::{RunRow, SampleRow};
-use table::{runs, statements};
-use tally::{ExportTally, TallyOutcome};
-use windows::ExportWindows;
+use table::{ExportField, runs, statements};
+use tally::{ExportTally, ExportWindows, TallyOutcome};
 
 /// Write one row per operation, and tables of statements, connections and runs, as Parquet, CSV or JSON lines
 ///

@@ -4,10 +4,8 @@
 
 pub mod databases;
 pub mod metrics;
-mod runtime;
 mod signals;
 
 pub use databases::containers_now;
 pub use metrics::{METRICS, MetricsServer, Scrape, SeriesLabels, TokenCheck};
-pub use runtime::{or_never, runtime};
-pub use signals::{CaptureSignals, EndRequest, EndSignals};
+pub use signals::{CaptureSignals, EndRequest, EndSignals, or_never, runtime};

@@ -1,11 +1,11 @@
 //! Signals to a capture, received from before anything is started.
 
-use super::runtime::or_never;
 use anyhow::{Context, Result};
 use overhead_model::say;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that a capture handles.
@@ -146,6 +146,19 @@ fn ignores(kind: SignalKind) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let set = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
     set >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
+/// Returns a runtime of one thread.
+pub fn runtime() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Waits for `future`, or forever if there is none.
+pub async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
 }
 
 #[cfg(test)]

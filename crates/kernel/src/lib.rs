@@ -46,11 +46,10 @@ mod sums;
 mod timing;
 mod tls;
 mod totals;
-mod unix;
 
 pub use counters::KernelCounters;
 pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
-pub use discover::own_network_namespace;
+pub use discover::{UnixServer, own_network_namespace, unix_servers};
 pub use doctor::{Absence, Capability, doctor};
 pub use error::Error;
 pub use listeners::{TcpConnection, TcpServer, tcp_connections, tcp_servers};
@@ -64,7 +63,6 @@ pub use tls::{
     ProcessTls, TlsCall, TlsCalls, TlsConnection, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported, process_tls,
 };
 pub use totals::{ETHERNET_HEADER, FollowedTraffic, SegmentTotals, SocketGroup, SocketTotals, TcpFollower};
-pub use unix::{UnixServer, unix_servers};
 
 /// Skeletons and types that the build generates from `bpf/`.
 #[allow(unused_qualifications, unused_imports, rust_2018_idioms)]

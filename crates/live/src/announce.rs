@@ -77,7 +77,7 @@ fn end(plan: &CapturePlan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::LivePlan;
+    use crate::container::LivePlan;
     use crate::plan::{CommandPlan, CounterPlan, LimitPlan, OutputPlan, PacketUse, ResultPlan, SocketPlan};
     use crate::rotation::RotationPlan;
     use overhead_dissect::Selection;

@@ -1,19 +1,20 @@
-//! The command that runs under a capture, and its descendants.
+//! The command that runs under a capture: the files that it inherits, and its descendants.
 
-use super::descriptors::InheritedFiles;
-use super::family;
-use super::plan::CapturePlan;
 use crate::User;
+use crate::plan::CapturePlan;
 use anyhow::{Result, anyhow, bail};
+use nix::libc;
 use overhead_host::{CaptureSignals, EndRequest, EndSignals};
 use overhead_model::say;
-use rustix::process::{Signal, getpgrp};
+use rustix::process::{Pid, Signal, WaitOptions, getpgrp, getpid, kill_process, set_child_subreaper, waitpid};
 use rustix::termios::tcgetpgrp;
-use std::fs::File;
-use std::os::fd::AsFd;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, RawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 
@@ -106,9 +107,9 @@ fn bench_step(command: &[String], step: &str) -> Option<Vec<String>> {
 }
 
 fn start(command: &[String], user: Option<User>, output: CommandOutput) -> Result<Child> {
-    let (program, arguments) = command.split_first().ok_or_else(|| anyhow!("there is no command"))?;
+    let (program, arguments) = command.split_first().ok_or_else(|| anyhow!("no command was given"))?;
     // Makes the command's orphans our children, so that we can end them.
-    family::adopt();
+    adopt();
     let mut command = Command::new(program);
     command.args(arguments);
     output.redirect(&mut command)?;
@@ -141,24 +142,24 @@ pub async fn end(child: &mut Child, asked: Option<EndRequest>, signals: &mut End
         let patience = Instant::now() + GRACE;
         let mut signalled = Vec::new();
         while Instant::now() < patience {
-            family::reap_orphans(child.id());
-            let running = family::running();
-            if running.is_empty() {
+            reap_orphans(child.id());
+            let left = running();
+            if left.is_empty() {
                 return Ok(Some(code(child.wait().await?)));
             }
             if let Some(signal) = signal {
-                family::signal_each(&running, &mut signalled, *signal);
+                signal_each(&left, &mut signalled, *signal);
             }
             tokio::select! {
                 _ = signals.recv() => {
-                    family::signal_each(&family::running(), &mut Vec::new(), Signal::KILL);
+                    signal_each(&running(), &mut Vec::new(), Signal::KILL);
                     return Ok(None);
                 }
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
     }
-    let left: Vec<String> = family::running().iter().map(ToString::to_string).collect();
+    let left: Vec<String> = running().iter().map(ToString::to_string).collect();
     say!("overhead: warning: these processes of the command do not end: {}", left.join(", "));
     Ok(Some(child.try_wait()?.map_or(128 + Signal::KILL.as_raw(), code)))
 }
@@ -173,9 +174,137 @@ pub fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }
 
+/// A process as the kernel describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FamilyProcess {
+    pid: i32,
+    parent: i32,
+    /// Whether it is a zombie.
+    dead: bool,
+}
+
+/// Makes this process the parent of orphaned descendants.
+pub fn adopt() {
+    // Kernels before 3.4 cannot do this, so orphans are lost there.
+    let _ = set_child_subreaper(Some(getpid()));
+}
+
+/// Reaps adopted children that have ended, except `child`, which another part of the program waits for.
+pub fn reap_orphans(child: Option<u32>) {
+    let own = getpid().as_raw_pid();
+    let is_ours =
+        |process: &FamilyProcess| process.dead && process.parent == own && Some(process.pid.cast_unsigned()) != child;
+    for pid in processes().into_iter().filter(is_ours).filter_map(|process| Pid::from_raw(process.pid)) {
+        let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+    }
+}
+
+/// Returns the running descendants.
+pub fn running() -> Vec<i32> {
+    descendants(getpid().as_raw_pid(), &processes())
+}
+
+/// Sends a signal to each process that is not in `signalled`, and adds it there.
+pub fn signal_each(pids: &[i32], signalled: &mut Vec<i32>, signal: Signal) {
+    for pid in pids {
+        if signalled.contains(pid) {
+            continue;
+        }
+        signalled.push(*pid);
+        // The process may have ended, which is the goal anyway.
+        if let Some(pid) = Pid::from_raw(*pid) {
+            let _ = kill_process(pid, signal);
+            // A stopped process would not receive the signal.
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+}
+
+fn descendants(root: i32, processes: &[FamilyProcess]) -> Vec<i32> {
+    let mut family = BTreeSet::from([root]);
+    loop {
+        let before = family.len();
+        family.extend(processes.iter().filter(|it| family.contains(&it.parent)).map(|it| it.pid).collect::<Vec<_>>());
+        if family.len() == before {
+            break;
+        }
+    }
+    processes.iter().filter(|it| !it.dead && it.pid != root && family.contains(&it.pid)).map(|it| it.pid).collect()
+}
+
+fn processes() -> Vec<FamilyProcess> {
+    let Ok(list) = fs::read_dir("/proc") else { return Vec::new() };
+    list.flatten()
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            parse(pid, &fs::read(entry.path().join("stat")).ok()?)
+        })
+        .collect()
+}
+
+/// `pid (name) state parent …`; the name may hold any byte (`proc_pid_stat(5)`).
+fn parse(pid: i32, stat: &[u8]) -> Option<FamilyProcess> {
+    let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(name_ends + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    Some(FamilyProcess { pid, parent: fields.next()?.parse().ok()?, dead: matches!(state, "Z" | "X") })
+}
+
+/// Files, other than the standard ones, that were open when this process started. They come from the caller (a shell's
+/// `<(…)`, make's job server), so the command inherits them. It does not inherit what this process opens itself.
+pub struct InheritedFiles(Vec<RawFd>);
+
+static INHERITED: OnceLock<InheritedFiles> = OnceLock::new();
+
+impl InheritedFiles {
+    /// Records them. Call this before anything is opened.
+    pub fn note() {
+        INHERITED.get_or_init(|| {
+            let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+            let mut open: Vec<RawFd> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+            // Drops the descriptor used to read the folder, which is closed again.
+            open.retain(|fd| *fd > libc::STDERR_FILENO && fs::exists(format!("/proc/self/fd/{fd}")).unwrap_or(false));
+            open.sort_unstable();
+            Self(open)
+        });
+    }
+
+    /// Makes the command inherit only these files and the standard ones.
+    pub fn alone_pass_to(command: &mut Command) {
+        let others = INHERITED.get().map_or_else(|| Self(Vec::new()).others(), Self::others);
+        let close = move || {
+            for (first, last) in &others {
+                // SAFETY: the call only sets a flag of descriptors. Each is created with that flag already, so a kernel
+                // without the call (before 5.11) loses nothing.
+                unsafe { libc::syscall(libc::SYS_close_range, *first, *last, libc::CLOSE_RANGE_CLOEXEC) };
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec there is one thread, and it makes system calls only: nothing is allocated or locked.
+        unsafe { command.pre_exec(close) };
+    }
+
+    /// Returns the ranges of descriptors between the inherited ones, both ends included.
+    fn others(&self) -> Vec<(libc::c_uint, libc::c_uint)> {
+        let mut first = libc::STDERR_FILENO.cast_unsigned() + 1;
+        let mut ranges = Vec::new();
+        for fd in self.0.iter().map(|fd| fd.cast_unsigned()) {
+            if first < fd {
+                ranges.push((first, fd - 1));
+            }
+            first = fd + 1;
+        }
+        ranges.push((first, libc::c_uint::MAX));
+        ranges
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn a_benchmark_measures_apart_from_its_other_steps() {
@@ -189,5 +318,43 @@ mod tests {
         let others =
             ["overhead bench redis --no-setup", "overhead bench -h", "redis-benchmark -n 9", "overhead top bench"];
         assert_eq!(others.map(measures), [const { None }; 4]);
+    }
+
+    #[test]
+    fn a_name_may_look_like_anything() {
+        let expected = FamilyProcess { pid: 7, parent: 3, dead: true };
+        assert_eq!(parse(7, b"7 (a) S 1 (b) Z 3 7 7 0"), Some(expected));
+        assert_eq!(parse(7, b"7 (cut"), None);
+    }
+
+    #[test]
+    fn a_family_has_all_generations_and_no_dead() {
+        let process = |pid, parent, dead| FamilyProcess { pid, parent, dead };
+        let all = [
+            process(5, 4, false),
+            process(4, 2, false),
+            process(3, 2, true),
+            process(9, 1, false),
+            process(6, 3, false),
+        ];
+        assert_eq!(descendants(2, &all), [5, 4, 6]);
+    }
+
+    #[test]
+    fn ranges_leave_out_what_was_inherited() {
+        assert_eq!(InheritedFiles(vec![]).others(), [(3, u32::MAX)]);
+        assert_eq!(InheritedFiles(vec![3, 4, 63]).others(), [(5, 62), (64, u32::MAX)]);
+    }
+
+    #[tokio::test]
+    async fn a_command_has_no_file_of_ours() {
+        // A number that no other test had open when it noted the caller's files.
+        let leaky = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null").unwrap(), 700).unwrap();
+        rustix::io::fcntl_setfd(&leaky, rustix::io::FdFlags::empty()).unwrap();
+        let mut command = Command::new("readlink");
+        command.arg(format!("/proc/self/fd/{}", leaky.as_raw_fd()));
+        assert!(command.status().await.unwrap().success(), "it leaks unless something is done");
+        InheritedFiles::alone_pass_to(&mut command);
+        assert!(!command.status().await.unwrap().success());
     }
 }

@@ -1,21 +1,22 @@
 //! Makes the record once the window has ended.
 
-use super::container::name_containers;
-use super::plan::{CapturePlan, ResultPlan};
-use super::rotation::PacketSet;
-use super::session::{CaptureEnd, CaptureSession, FinishedCapture};
-use super::threads::{CaptureOutcome, CaptureThreads};
-use super::{environment, streams};
+use crate::container::name_containers;
+use crate::plan::{CapturePlan, ResultPlan};
+use crate::rotation::PacketSet;
+use crate::session::{CaptureEnd, CaptureSession, FinishedCapture};
+use crate::threads::{CaptureOutcome, CaptureThreads};
+use crate::{redact, streams};
 use anyhow::Result;
 use overhead_capture::live::{interface_facts, list_interfaces};
 use overhead_dissect::KeyLog;
 use overhead_host::databases::{self, Database};
 use overhead_kernel::{TcpServer, own_network_namespace, raised, tcp_servers};
-use overhead_model::record::{Counters, SourceKind};
+use overhead_model::record::{Counters, Environment, Interface, SourceKind, Workload};
 use overhead_model::{Measured, Run, Transport, exit};
 use overhead_reading::{
     Circumstances, InputPlan, KeyReader, TlsServer, TlsServers, Warnings, read_fields, read_projection, run_record,
 };
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -88,7 +89,7 @@ impl CaptureSession {
         let plan = &self.plan;
         let interface = (plan.captures() && plan.has_interface)
             .then(|| raised(|| interface_facts(&plan.live.interface, plan.live.namespace())));
-        let mut environment = environment::describe(interface, &plan.command.words);
+        let mut environment = describe(interface, &plan.command.words);
         environment.container = plan.live.place.as_ref().map(|place| place.container.record());
         if let Some(workload) = &mut environment.workload {
             workload.exit_code = self.exit_code;
@@ -195,4 +196,22 @@ fn warn_of_failed_command(warnings: &mut Warnings, end: CaptureEnd) {
         format!(" (signal {number}, SIG{})", named.trim_matches('"').trim_start_matches("Signal::"))
     });
     warnings.remark(format!("the command ended with status {status}{signal}: the run covers what it did until then"));
+}
+
+/// Describes this machine and the command, without its passwords. Facts that the system does not provide are empty.
+pub fn describe(interface: Option<Interface>, command: &[String]) -> Environment {
+    let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    Environment {
+        command_line: redact::command_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned())),
+        workload: (!command.is_empty())
+            .then(|| Workload { command: redact::command_line(command.iter().cloned()), ..Workload::default() }),
+        kernel: read("/proc/sys/kernel/osrelease"),
+        cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, model)| model.to_owned()),
+        cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+        host: read("/proc/sys/kernel/hostname"),
+        interface,
+        container: None,
+    }
 }

@@ -1,7 +1,6 @@
 //! The dissecting thread of a capture. It takes frames from a queue, and uses only idle time as long as it keeps up.
 
-use super::frames::FrameBatch;
-use super::queue::QueueOutlet;
+use super::queue::{FrameBatch, QueueOutlet};
 use overhead_capture::live::StopHandle;
 use overhead_dissect::Totals;
 use overhead_kernel::WorkListener;

@@ -1,8 +1,7 @@
 //! Captures live traffic, and counts the kernel's work during the same window.
 //!
-//! [`plan`] holds the decisions. [`session`] owns what runs: [`open`] starts it, [`conclude`] makes the record.
-//! [`threads`] captures and writes frames, and [`dissecting`] dissects them. [`args`] and [`verb`] are the command line
-//! of `overhead capture`: nothing else here uses them.
+//! [`plan`] holds the decisions. [`session`] owns what runs and starts it; [`conclude`] makes the record.
+//! [`threads`] captures and writes frames, and [`dissecting`] dissects them.
 
 mod announce;
 mod beside;
@@ -12,16 +11,9 @@ mod conclude;
 mod container;
 mod cost;
 mod counters;
-mod descriptors;
 mod dissecting;
-mod environment;
-mod family;
 mod folder;
-mod frames;
-mod input;
-mod live;
 mod only;
-mod open;
 mod plaintext;
 mod plan;
 mod progress;
@@ -38,10 +30,10 @@ mod warmup;
 mod witness;
 
 pub use command::CommandOutput;
+pub use command::InheritedFiles;
+pub use container::LivePlan;
 pub use container::{choose as choose_interface, interfaces};
-pub use descriptors::InheritedFiles;
 pub use folder::{PRINTED, RunFolder, WrittenRun, by_time as folder_by_time};
-pub use live::LivePlan;
 pub use plan::{CapturePlan, CommandPlan, CounterPlan, LimitPlan, OutputPlan, PacketUse, ResultPlan, SocketPlan};
 pub use rotation::RotationPlan;
 pub use session::{CaptureSession, FinishedCapture};

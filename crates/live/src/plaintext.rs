@@ -1,6 +1,6 @@
 //! Calls of TLS libraries, merged as packets with those of an interface.
 
-use super::input::LiveInput;
+use super::beside::LiveInput;
 use anyhow::Result;
 use overhead_capture::live::{LiveSource, StopHandle};
 use overhead_capture::{FrameSource, KernelStats, LiveTotals, NextFrame, SourceError};

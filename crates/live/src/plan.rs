@@ -1,7 +1,7 @@
 //! The plan of a capture: the decisions that are made before anything is opened.
 
+use super::container::LivePlan;
 use super::folder::RunFolder;
-use super::live::LivePlan;
 use super::only::{self, CommandFilter};
 use super::rotation::RotationPlan;
 use super::streams::UnixSockets;
@@ -25,22 +25,31 @@ pub struct CapturePlan {
     pub connections: ConnectionChoice,
     /// Key logs that decrypt TLS.
     pub keys: KeyFiles,
+    /// How frames are dissected.
     pub dissect: DissectPlan,
     /// The interface. It has no ports if only UNIX sockets are captured.
     pub live: LivePlan,
     /// Whether packets of the interface are captured or counted.
     pub has_interface: bool,
+    /// The UNIX sockets to capture.
     pub sockets: SocketPlan,
     /// Processes whose TLS plain text is read from their calls; `None` to capture only packets.
     pub tls: Option<TlsProcesses>,
+    /// What becomes of the packets.
     pub packets: PacketUse,
+    /// When a packet file ends, and how many are kept.
     pub rotation: RotationPlan,
+    /// Where files are written.
     pub output: OutputPlan,
+    /// The command that runs during the capture.
     pub command: CommandPlan,
+    /// What ends the capture.
     pub limits: LimitPlan,
     /// Windows of time to capture.
     pub sample: SamplePlan,
+    /// What the kernel counts.
     pub counters: CounterPlan,
+    /// What the record has.
     pub result: ResultPlan,
     /// Address of the metrics for Prometheus; `None` to serve none.
     pub metrics: Option<SocketAddr>,

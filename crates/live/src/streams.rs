@@ -1,7 +1,7 @@
 //! UNIX sockets as a source: selects them, and turns the bytes written to them into frames.
 
-use super::input::LiveInput;
-use super::live::LivePlan;
+use super::beside::LiveInput;
+use super::container::LivePlan;
 use super::plan::CapturePlan;
 use anyhow::{Result, bail};
 use overhead_capture::live::StopHandle;

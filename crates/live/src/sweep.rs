@@ -1,5 +1,4 @@
-//! Captures a command several times for each combination of its parameters' values. [`args`] is the command line of
-//! `overhead sweep`: nothing else here uses it.
+//! Captures a command several times for each combination of its parameters' values.
 
 mod parameter;
 mod place;

@@ -1,28 +1,25 @@
 //! The threads of a capture. The capturing thread reads the interface and writes the file: only what cannot wait, so
 //! that it disturbs the benchmark as little as possible. It passes frames to the dissecting thread.
 
+use super::beside::LiveInput;
 use super::clock::ClockWatch;
 use super::dissecting::{
     CaptureProgress, DissectingThread, PendingQuestions, SharedProgress, SharedWorkListener, SoFar, TICK,
 };
-use super::frames::FrameBatch;
-use super::input::LiveInput;
 use super::only::CommandFilter;
-use super::queue::{QueueInlet, frame_queue};
+use super::queue::{FrameBatch, QueueInlet, frame_queue};
 use super::rotation::{FrameFate, PacketFiles, PacketSet};
 use super::warmup::WarmUp;
 use anyhow::{Result, anyhow};
 use overhead_capture::live::{StopHandle, return_large_blocks};
 use overhead_capture::{KernelStats, NextFrame, SourceError, WriteError};
 use overhead_dissect::{KeyLog, Totals};
-use overhead_model::record::By;
-use overhead_model::record::OnlyCommand;
+use overhead_model::record::{By, OnlyCommand};
 use overhead_model::{Frame, Measured};
 use overhead_reading::time::unix_ns;
 use overhead_reading::{Dissection, KeyReader, Sampled, Warnings, Windows};
-use overhead_report::Aggregate;
-use overhead_report::OperationKind;
 use overhead_report::text::counted;
+use overhead_report::{Aggregate, OperationKind};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};

@@ -35,7 +35,7 @@ impl User {
             Err(_) => unistd::User::from_name(name),
         };
         let found = found.with_context(|| format!("--user {name}: the list of users cannot be read"))?;
-        let found = found.ok_or_else(|| StatusFault::usage(format!("--user {name}: there is no such user")))?;
+        let found = found.ok_or_else(|| StatusFault::usage(format!("--user {name}: unknown user")))?;
         if found.uid == unistd::geteuid() {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! TCP's own counters of the captured connections, beside the ledger's sums.
 
-use super::live::LivePlan;
+use super::container::LivePlan;
 use super::plan::{CapturePlan, LimitPlan};
 use overhead_dissect::Totals;
 use overhead_kernel::{Error, FollowedTraffic, SocketGroup, SocketTotals, TcpFollower, own_network_namespace, raised};

@@ -75,7 +75,7 @@ fn unknown(error: &Error, command: &Command, words: &[String], argument: &str, p
         }
         (None, None) => format!("`{program} -h` lists the options"),
     };
-    format!("{argument} is no option of `{program}`: {remedy}")
+    format!("`{program}` has no option {argument}: {remedy}")
 }
 
 /// Returns the remedy for a command to capture without a preceding `--`, and for a time of two words.
@@ -99,7 +99,7 @@ fn no_verb(error: &Error, program: &str) -> String {
         None if Path::new(&given).exists() => format!("to read it, write `{program} analyze {given}`"),
         None => format!("`{program} --help` lists the commands"),
     };
-    format!("{given} is no command: {remedy}")
+    format!("unknown command {given}: {remedy}")
 }
 
 /// Words the fault of a value's own parser.
@@ -113,11 +113,11 @@ fn invalid(error: &Error, argument: &str) -> Option<String> {
                 format!("{argument} {value}: the number is out of range: choose one nearer to 0")
             }
             (_, Some(whole)) => format!("{argument} takes digits: write {argument} {whole:.0}"),
-            _ => format!("{argument} {value} is no whole number: write digits, such as 1000"),
+            _ => format!("{argument} {value}: not a whole number: write digits, such as 1000"),
         });
     }
     if source.is::<AddrParseError>() {
-        return Some(format!("{argument} {value} is no address with a port: write one like 127.0.0.1:9474"));
+        return Some(format!("{argument} {value}: not an address with a port: write one like 127.0.0.1:9474"));
     }
     let reason = source.to_string();
     let is_named = reason.starts_with(value.as_str());
@@ -142,5 +142,5 @@ fn impossible(error: &Error, argument: &str) -> Option<String> {
         Some(similar) => format!("did you mean {similar}?"),
         None => format!("choose one of {}", possible.join(", ")),
     };
-    Some(format!("{option} {value}: there is no {value}: {remedy}"))
+    Some(format!("{option}: unknown value {value}: {remedy}"))
 }

@@ -113,13 +113,13 @@ impl CheckArgs {
         let is_budget = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
         let path = self.budget.display();
         if let (false, Some(budget)) = (is_budget(&&self.budget), self.runs.iter().find(is_budget)) {
-            bail_usage!("{path} is no budget: the budget comes first: `overhead check {} {path}`", budget.display());
+            bail_usage!("{path} is not a budget: name the budget first: `overhead check {} {path}`", budget.display());
         }
         let remedy = format!("name another, or write one with `overhead check --write {path} RUN`");
         let text =
             read_text(&self.budget).map_err(|error| anyhow!("the budget {path} cannot be read ({error}): {remedy}"))?;
         let text = String::from_utf8(text)
-            .with_context(|| format!("the budget {path} is no text: name a budget first, then runs"))?;
+            .with_context(|| format!("the budget {path} is not a text file: name a budget first, then runs"))?;
         Budget::parse(&text).map_err(|error| anyhow!("the budget {path}: {error}: correct it, {remedy}"))
     }
 

@@ -7,25 +7,25 @@ use std::process::{Command, Output, Stdio};
 type Mistake = (i32, &'static str, &'static str);
 
 const ARGUMENTS: &[Mistake] = &[
-    (2, "frobnicate", "frobnicate is no command: `overhead --help` lists the commands"),
-    (2, "analyse a.pcap", "analyse is no command: did you mean `overhead analyze`?"),
-    (2, "a.pcap", "a.pcap is no command: to read it, write `overhead analyze a.pcap`"),
+    (2, "frobnicate", "unknown command frobnicate: `overhead --help` lists the commands"),
+    (2, "analyse a.pcap", "unknown command analyse: did you mean `overhead analyze`?"),
+    (2, "a.pcap", "unknown command a.pcap: to read it, write `overhead analyze a.pcap`"),
     (2, "analyze", "FILE is missing: write overhead analyze <FILE>..."),
-    (2, "analyze a.pcap --formt json", "--formt is no option of `overhead analyze`: did you mean --format?"),
+    (2, "analyze a.pcap --formt json", "`overhead analyze` has no option --formt: did you mean --format?"),
     (
         2,
         "analyze a.pcap --what-if x",
-        "--what-if is no option of `overhead analyze`: it belongs to `overhead advise`; `overhead analyze -h` lists others",
+        "`overhead analyze` has no option --what-if: it belongs to `overhead advise`; `overhead analyze -h` lists others",
     ),
-    (2, "report a.json --zebra", "--zebra is no option of `overhead report`: `overhead report -h` lists the options"),
-    (2, "analyze a.pcap --format xml", "--format xml: there is no xml: choose one of table, json, csv, markdown"),
+    (2, "report a.json --zebra", "`overhead report` has no option --zebra: `overhead report -h` lists the options"),
+    (2, "analyze a.pcap --format xml", "--format: unknown value xml: choose one of table, json, csv, markdown"),
     (2, "analyze a.pcap --port abc", "--port abc: invalid port: use 1 to 65535, or name a database with --db"),
     (2, "analyze a.pcap --port 0", "--port 0: invalid port: use 1 to 65535, or name a database with --db"),
-    (2, "analyze a.pcap --db reids", "--db reids: there is no reids: did you mean redis?"),
-    (2, "analyze a.pcap --db oracle", "--db oracle: there is no oracle: choose one of auto, redis, …, postgres, …"),
+    (2, "analyze a.pcap --db reids", "--db: unknown value reids: did you mean redis?"),
+    (2, "analyze a.pcap --db oracle", "--db: unknown value oracle: choose one of auto, redis, …, postgres, …"),
     (2, "analyze a.pcap --db redis,postgres", "--db takes one value: write --db redis --db postgres"),
     (2, "analyze a.pcap -c 1e6", "--count takes digits: write --count 1000000"),
-    (2, "analyze a.pcap -c many", "--count many is no whole number: write digits, such as 1000"),
+    (2, "analyze a.pcap -c many", "--count many: not a whole number: write digits, such as 1000"),
     (2, "analyze a.pcap -c 0", "--count 0 is not in 1..18446744073709551615"),
     (
         2,
@@ -57,11 +57,15 @@ const ARGUMENTS: &[Mistake] = &[
 ];
 
 const FILES: &[Mistake] = &[
-    (2, "check a.json budget.toml", "a.json is no budget: the budget comes first: `overhead check budget.toml a.json`"),
+    (
+        2,
+        "check a.json budget.toml",
+        "a.json is not a budget: name the budget first: `overhead check budget.toml a.json`",
+    ),
     (
         2,
         "check runs/run-1 budget.toml",
-        "runs/run-1 is no budget: the budget comes first: `overhead check budget.toml runs/run-1`",
+        "runs/run-1 is not a budget: name the budget first: `overhead check budget.toml runs/run-1`",
     ),
     (
         1,
@@ -108,7 +112,7 @@ const CAPTURES: &[Mistake] = &[
     (2, "capture --runs 3", "COMMAND is missing: write overhead capture --runs <N> -- <COMMAND>..."),
     (2, "capture -w x --runs 3 -- true", "-w and --runs exclude each other: leave one out"),
     (2, "capture -s 64q", "--snaplen 64q is not a size: give bytes, or a number such as 64k or 128M"),
-    (2, "capture --metrics 9474", "--metrics 9474 is no address with a port: write one like 127.0.0.1:9474"),
+    (2, "capture --metrics 9474", "--metrics 9474: not an address with a port: write one like 127.0.0.1:9474"),
     (
         2,
         "sweep --db redis -- true",
@@ -118,7 +122,7 @@ const CAPTURES: &[Mistake] = &[
     (2, "sweep --vary P=1,2 -- true", "--vary P: the command has no {P}: put it where the value belongs"),
     (2, "sweep --vary P -- true {P}", "--vary P: give a name and its values, such as P=1,10,25,50"),
     #[cfg(feature = "top")]
-    (2, "top a.pcap", "standard output is no terminal: --once prints one screen as text"),
+    (2, "top a.pcap", "standard output is not a terminal: --once prints one screen as text"),
 ];
 
 fn overhead(folder: &Path, arguments: &str) -> Output {

@@ -12,7 +12,9 @@ use std::path::PathBuf;
 /// How captures are decoded.
 #[derive(Clone, Debug, Default)]
 pub struct DecodePlan {
+    /// Connections to decode, with their protocols.
     pub connections: ConnectionChoice,
+    /// Key logs that decrypt TLS.
     pub keys: KeyFiles,
 }
 

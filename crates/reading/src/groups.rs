@@ -1,9 +1,9 @@
 //! Subjects of a comparison or a check as the command line names them: one run, or a folder of runs.
 
 use crate::choice::{ConnectionChoice, DecodePlan};
-use crate::fields;
 use crate::inputs::InputPlan;
 use crate::keys::KeyReader;
+use crate::projection::read_fields;
 use crate::record::RecordPlan;
 use crate::run_folder::{self, RECORD, folder_name, has_packets, has_record};
 use crate::warnings::Warnings;
@@ -63,7 +63,7 @@ impl GroupReader {
         }
         let connections = ConnectionChoice::from(run_folder::selected(&named.run));
         let input = InputPlan::whole(packets, connections, self.decode.keys.clone())?;
-        fields::read(&mut named.run, &input, &self.keys)
+        read_fields(&mut named.run, &input, &self.keys)
             .with_context(|| format!("{}: its packets cannot be read for their fields", path.display()))
     }
 }

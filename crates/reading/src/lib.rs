@@ -8,7 +8,6 @@
 #![allow(clippy::missing_errors_doc)]
 
 mod choice;
-mod fields;
 mod given;
 mod groups;
 mod inputs;
@@ -25,14 +24,13 @@ pub mod time;
 mod warnings;
 
 pub use choice::{ConnectionChoice, DecodePlan};
-pub use fields::read as read_fields;
 pub use given::read as read_statements;
 pub use groups::{GroupReader, load};
 pub use inputs::{Dissect, InputPlan, can_be_read_again};
 pub use kept::KeptRun;
 pub use keys::{KeyFiles, KeyReader};
 pub use numbers::{number, statement, statements};
-pub use projection::read as read_projection;
+pub use projection::{read_fields, read_projection};
 pub use record::RecordPlan;
 pub use run_record::{Beginning, Circumstances, run as run_record};
 pub use sample::{

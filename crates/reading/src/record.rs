@@ -3,10 +3,11 @@
 use crate::inputs::InputPlan;
 use crate::kept::KeptRun;
 use crate::keys::{KeyFiles, KeyReader};
+use crate::projection::{read_fields, read_projection};
+use crate::run_record;
 use crate::sample::{DissectPlan, SamplePlan};
 use crate::time::TimeWindow;
 use crate::warnings::Warnings;
-use crate::{fields, projection, run_record};
 use anyhow::Result;
 use overhead_dissect::{Dissector, LinkModel, Selection};
 use overhead_model::Measured;
@@ -95,10 +96,10 @@ impl RecordPlan {
             sampled.report(&mut run);
         }
         if self.fields {
-            fields::read(&mut run, input, &keys)?;
+            read_fields(&mut run, input, &keys)?;
         }
         if let Some(model) = self.model {
-            projection::read(&mut run, model, input, &keys)?;
+            read_projection(&mut run, model, input, &keys)?;
         }
         Ok(run)
     }

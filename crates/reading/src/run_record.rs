@@ -11,20 +11,29 @@ use std::time::{Duration, Instant};
 
 /// Facts about a run that the frames do not show.
 pub struct Circumstances {
+    /// Whether the frames were captured live.
     pub kind: SourceKind,
+    /// The files read or written, with their frames.
     pub inputs: Vec<InputFile>,
     /// Packet files of a live run, if it wrote several.
     pub rotation: Option<Rotation>,
+    /// The connections that were asked for.
     pub selection: Selected,
+    /// What `--only-command` left out; `None` without it.
     pub only_command: Option<OnlyCommand>,
+    /// Frames that the kernel dropped.
     pub kernel_drops: Measured<u64>,
+    /// Machine and command; `None` for files.
     pub environment: Option<Environment>,
+    /// The kernel's counters of the window.
     pub counters: Measured<Counters>,
     /// Time spent in this tool's BPF programs, nanoseconds.
     pub bpf_ns: Measured<u64>,
+    /// When this tool started to work on the run.
     pub started: Beginning,
 }
 
+/// The start of the work on a run, to measure what it costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning {
     time: Instant,

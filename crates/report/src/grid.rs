@@ -2,6 +2,7 @@
 
 use crate::clean::clean;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use serde::Serialize;
 
 /// Terminal formatting. The caller decides on colour (`NO_COLOR`, `--color`, not a terminal).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub struct Style {
 
 const GUTTER: usize = 2;
 
-/// A column: header (lines separated by `\n`, unit included) and alignment.
+/// A column: header (lines separated by `\n`, unit included) and alignment. Words are left-aligned, numbers are not.
+#[derive(Debug, Serialize)]
 pub(crate) struct Column {
     pub header: String,
     pub left: bool,
@@ -32,6 +34,12 @@ impl Column {
 
     pub(crate) fn right(header: &str) -> Self {
         Self { header: header.to_owned(), left: false }
+    }
+
+    /// Returns the column with its header on one line, hyphenated words joined.
+    pub(crate) fn on_one_line(&self) -> Self {
+        let header = self.header.replace("-\n", "").replace('\n', " ");
+        Self { header: header.trim().to_owned(), ..*self }
     }
 
     fn lines(&self) -> usize {

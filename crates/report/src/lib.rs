@@ -20,7 +20,6 @@ pub mod figure;
 mod fixture;
 pub mod gate;
 mod grid;
-mod group;
 mod latencies;
 pub mod limits;
 pub mod load;
@@ -46,9 +45,9 @@ pub use figure::{
     DotFigure, DotRow, Line, LineFigure, Plot, PlotStyle, ReportOptions, StackFigure, StackRow, Theme, draw,
 };
 pub use grid::Style;
-pub use group::RunGroup;
 pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding, sentences};
 pub use report::{REPORT_FILES, replaced_by_report, report_markdown, write_report, write_report_as};
+pub use run::RunGroup;
 pub use run::{NamedRun, load_named_run, load_run, parse_run};
 pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;

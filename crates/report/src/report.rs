@@ -4,23 +4,20 @@ use crate::document::{Document, Fact};
 use crate::error::ReportError;
 use crate::figure::{HOW_TO_READ, NARROW, Plot, ReportOptions, draw, draw_inline, titled};
 use crate::grid::Grid;
-use crate::latencies;
 use crate::limits::REPORT_STATEMENTS;
 use crate::number::{DASH, significant, with_digits};
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
-use crate::ranges;
 use crate::report_folder::{self, ReportFile, TABLES_FILE};
 use crate::run::NamedRun;
-use crate::series;
 use crate::summary::{
     CpuUnit, RoleName, data_difference, listed, per_operation, syscalls_per_operation, systems, whole_run_counters,
     workload, workload_count,
 };
 use crate::text::columns::OperationColumn;
-use crate::text::distribution;
-use crate::text::rows::TableRows;
-use crate::text::{beside_the_workload, facts, table};
+use crate::text::table::{self, TableRows};
+use crate::text::{beside_the_workload, distribution, facts};
 use crate::view::with_statements;
+use crate::{latencies, ranges, series};
 use overhead_files::OutputFolder;
 use overhead_model::Run;
 use overhead_model::record::{OperationRow, ViewRow};

@@ -74,6 +74,27 @@ pub(crate) fn name_of(path: &Path, record: &str) -> String {
     named.map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
+/// Runs of the same thing under one name. Bytes are summed; times, calls and cycles stay separate for each run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunGroup {
+    /// Name of the subject.
+    pub name: String,
+    /// The runs, in order; at least one.
+    pub runs: Vec<NamedRun>,
+}
+
+impl RunGroup {
+    /// Makes a group of one run, under its name.
+    pub fn single(run: NamedRun) -> Self {
+        Self { name: run.name.clone(), runs: vec![run] }
+    }
+
+    /// Returns the joint exit status: a partial run makes the group partial.
+    pub fn exit(&self) -> u8 {
+        self.runs.iter().map(|named| named.run.exit).max().unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Charts, drawn at the place where a template calls for one.
 
+use crate::number;
 use crate::query::error;
-use crate::spread;
 use minijinja::Error;
 use minijinja::value::{Kwargs, Value, ValueKind};
 use overhead_model::record::{OperationRow, SideRow};
@@ -147,7 +147,7 @@ fn point(name: &Value, value: &Value) -> Result<Spread, Error> {
     if value.kind() == ValueKind::Number {
         return Ok(f64::try_from(value.clone())?.into());
     }
-    spread::from_value(value).map_err(|_| error(format!("{name}: {value:?} is not a number")))
+    number::from_value(value).map_err(|_| error(format!("{name}: {value:?} is not a number")))
 }
 
 fn text(options: &Kwargs, name: &str) -> Result<String, Error> {

@@ -8,13 +8,11 @@
 #![expect(clippy::print_stdout, reason = "it says what it wrote")]
 
 mod cell;
-mod distribution;
 mod drawing;
 mod number;
 mod page;
 mod query;
 mod records;
-mod spread;
 
 use anyhow::{Context, Result, bail};
 use std::fs;

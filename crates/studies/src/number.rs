@@ -3,6 +3,7 @@
 use crate::query::error;
 use minijinja::Error;
 use minijinja::value::Value;
+use overhead_model::Spread;
 use overhead_report::text::number;
 
 fn figure(value: &Value) -> Result<f64, Error> {
@@ -50,9 +51,54 @@ fn signed_by(value: f64, plus: bool, print: impl Fn(f64) -> String) -> String {
     }
 }
 
+/// Returns the spread of a cell or of a list of numbers.
+///
+/// # Errors
+///
+/// Anything else, and an empty list.
+pub(crate) fn from_value(value: &Value) -> Result<Spread, Error> {
+    let figure = |value: Value| f64::try_from(value.clone()).map_err(|_| error(format!("{value:?} is not a number")));
+    if value.get_attr("median")?.is_undefined() {
+        let figures = value.try_iter()?.map(figure).collect::<Result<Vec<_>, _>>()?;
+        return Spread::from_values(&figures).ok_or_else(|| error(format!("{value:?} has no spread")));
+    }
+    let part = |name: &str| figure(value.get_attr(name)?);
+    let (median, q1, q3) = (part("median")?, part("q1")?, part("q3")?);
+    Ok(Spread { runs: part("runs")? as u64, median, q1, q3, min: part("min")?, max: part("max")? })
+}
+
+/// Returns whether all runs of one lie on one side of all runs of the other: overlapping runs do not differ.
+pub(crate) fn apart(one: &Value, other: &Value) -> Result<bool, Error> {
+    let (one, other) = (from_value(one)?, from_value(other)?);
+    Ok(one.max < other.min || other.max < one.min)
+}
+
+/// Returns the percentage of requests that took no longer than `bound`, from the last entry at or below it; 0 before all.
+pub(crate) fn within(entries: &Value, bound: f64) -> Result<f64, Error> {
+    let reached = pairs(entries)?.into_iter().take_while(|(_, at)| *at <= bound).last();
+    Ok(reached.map_or(0.0, |(percent, _)| percent))
+}
+
+/// Returns the bound within which `percent` of the requests were answered, from the first entry that is no lower.
+///
+/// # Errors
+///
+/// A percentage above all entries.
+pub(crate) fn percentile(entries: &Value, percent: f64) -> Result<f64, Error> {
+    let reached = pairs(entries)?.into_iter().find(|(part, _)| *part >= percent);
+    reached.map(|(_, bound)| bound).ok_or_else(|| error(format!("no entry of {percent} per cent")))
+}
+
+fn pairs(entries: &Value) -> Result<Vec<(f64, f64)>, Error> {
+    let pair =
+        |entry: Value| Ok((f64::try_from(entry.get_item_by_index(0)?)?, f64::try_from(entry.get_item_by_index(1)?)?));
+    entries.try_iter()?.map(pair).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use minijinja::value::Serde;
 
     #[test]
     fn numbers_are_printed_with_their_sign_and_what_is_none_is_refused() {
@@ -64,5 +110,31 @@ mod tests {
         assert_eq!(percent(&Value::from(0.123)).unwrap(), "12.3%");
         assert_eq!(microseconds(&Value::from(12_345)).unwrap(), "12.3");
         assert!(bytes(&Value::from("many")).is_err() && whole(&Value::UNDEFINED).is_err());
+    }
+
+    #[test]
+    fn runs_that_overlap_are_not_apart() {
+        let spread = |figures: &[f64]| Value::from(Serde(Spread::from_values(figures).unwrap()));
+        let (slow, quick) = (spread(&[10.0, 12.0, 14.0]), spread(&[14.5, 16.0]));
+        assert!(apart(&slow, &quick).unwrap() && apart(&quick, &slow).unwrap());
+        assert!(!apart(&slow, &spread(&[13.9, 20.0])).unwrap() && !apart(&slow, &slow).unwrap());
+        let median = from_value(&Value::from(Serde(vec![3.0, 1.0, 2.0]))).unwrap().median;
+        assert_eq!(
+            (median.to_string(), from_value(&slow).unwrap().median.to_string()),
+            ("2".to_owned(), "12".to_owned())
+        );
+        for wrong in [Value::from(1), Value::from(Serde(Vec::<f64>::new())), Value::from("many")] {
+            assert!(from_value(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_distribution_is_read_from_both_sides() {
+        let entries = Value::from(Serde(vec![(51.6, 0.207, 1032), (80.9, 0.407, 1619), (100.0, 13.103, 2000)]));
+        let parts = [0.1, 0.3, 1.0, 20.0].map(|bound| within(&entries, bound).unwrap().to_string());
+        assert_eq!(parts, ["0", "51.6", "80.9", "100"]);
+        let bounds = [50.0, 51.6, 99.0].map(|part| percentile(&entries, part).unwrap().to_string());
+        assert_eq!(bounds, ["0.207", "0.207", "13.103"]);
+        assert!(percentile(&entries, 100.1).is_err() && within(&Value::from(1), 1.0).is_err());
     }
 }

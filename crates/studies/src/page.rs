@@ -2,7 +2,7 @@
 
 use crate::drawing::{self, DrawnFigure, Files};
 use crate::records::Study;
-use crate::{distribution, number, query, spread};
+use crate::{number, query};
 use anyhow::{Result, ensure};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value};
@@ -80,10 +80,10 @@ fn environment() -> Result<Environment<'static>, Error> {
     environment.add_filter("us", |value: Value| number::microseconds(&value));
     environment.add_filter("percent", |value: Value| number::percent(&value));
     environment
-        .add_filter("spread", |values: Value| spread::from_value(&values).map(|spread| Value::from(Serde(spread))));
-    environment.add_function("apart", |one: Value, other: Value| spread::apart(&one, &other));
-    environment.add_filter("within", |entries: Value, bound: f64| distribution::within(&entries, bound));
-    environment.add_filter("percentile", |entries: Value, percent: f64| distribution::percentile(&entries, percent));
+        .add_filter("spread", |values: Value| number::from_value(&values).map(|spread| Value::from(Serde(spread))));
+    environment.add_function("apart", |one: Value, other: Value| number::apart(&one, &other));
+    environment.add_filter("within", |entries: Value, bound: f64| number::within(&entries, bound));
+    environment.add_filter("percentile", |entries: Value, percent: f64| number::percentile(&entries, percent));
     Ok(environment)
 }
 

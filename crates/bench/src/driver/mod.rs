@@ -3,26 +3,6 @@
 //!
 //! Each database has one module. Its first lines define a *pipeline* in its protocol.
 
-#[cfg(feature = "http")]
-pub mod http;
-#[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
-mod keys;
-#[cfg(feature = "memcached")]
-pub mod memcached;
-#[cfg(feature = "mongodb")]
-pub mod mongodb;
-#[cfg(feature = "mysql")]
-pub mod mysql;
-mod objects;
-#[cfg(feature = "postgres")]
-pub mod postgres;
-#[cfg(feature = "redis")]
-pub mod redis;
-#[cfg(feature = "scylla")]
-pub mod scylla;
-#[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
-mod store;
-
 use crate::data::InsertIds;
 use crate::fault::UsageError;
 use crate::plan::BenchOp;
@@ -32,11 +12,27 @@ use crate::target::BenchTarget;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-pub use objects::BenchObjects;
 use overhead_model::load::LoadSettings;
 use overhead_model::{Protocol, enum_with};
 use std::fmt::Display;
 use std::future::Future;
+
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "memcached")]
+pub mod memcached;
+#[cfg(feature = "mongodb")]
+pub mod mongodb;
+#[cfg(feature = "mysql")]
+pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "scylla")]
+pub mod scylla;
+#[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
+mod store;
 
 /// A client library and the server it connects to.
 pub trait DatabaseDriver: Sized + Send + Sync + 'static {
@@ -199,4 +195,17 @@ pub fn wrong_row(operation: BenchOp, id: i64) -> String {
             "the row with id {id} is not what must be there: were the rows made with the same --rows and --payload?"
         ),
     }
+}
+
+/// Benchmark objects on a separate connection.
+pub trait BenchObjects: Send {
+    /// Makes the objects and loads the rows. Replaces what this program made earlier. Fails, without changes, if other
+    /// objects have these names.
+    fn set_up(&mut self, rows: u64, payload: usize) -> impl Future<Output = Result<()>> + Send;
+
+    /// Removes the rows inserted since [`set_up`](Self::set_up) loaded `rows` rows.
+    fn remove_inserted(&mut self, rows: u64) -> impl Future<Output = Result<()>> + Send;
+
+    /// Removes only what [`set_up`](Self::set_up) made. Returns whether there was anything.
+    fn clean_up(&mut self) -> impl Future<Output = Result<bool>> + Send;
 }

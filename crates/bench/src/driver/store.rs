@@ -1,7 +1,6 @@
-//! Makes and removes rows in any key-value store.
+//! Names keys, and makes and removes rows in any key-value store.
 
-use super::keys::key;
-use super::objects::BenchObjects;
+use super::BenchObjects;
 use crate::data::{MAX_ROWS, RING};
 use anyhow::{Result, bail};
 use std::future::Future;
@@ -97,10 +96,33 @@ fn chunks(ids: Range<u64>) -> impl Iterator<Item = Vec<i64>> + Send {
     ids.step_by(CHUNK as usize).map(move |start| (start..(start + CHUNK).min(end)).map(u64::cast_signed).collect())
 }
 
+pub const LENGTH: usize = 6;
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Place in [`DIGITS`] of the first digit, and number of digits, for each byte after the first.
+const PLACES: [(u64, u64); LENGTH - 1] = [(0, 10), (10, 52), (0, 62), (0, 62), (0, 62)];
+
+const _: () = assert!(MAX_ROWS + RING + 500_000 < 10 * 52 * 62_u64.pow(3), "an id does not fit into its key");
+
+/// Marks all other keys as made by this program. Its value is the number of rows.
+pub const MARKER: &str = "overhead-bench";
+
+pub fn key(id: i64) -> [u8; LENGTH] {
+    let mut key = *b"o0A000";
+    let mut left = id as u64;
+    for (digit, (first, base)) in key[1..].iter_mut().zip(PLACES).rev() {
+        *digit = DIGITS[(first + left % base) as usize];
+        left /= base;
+    }
+    key
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::collections::HashSet;
 
     /// An in-memory store that limits the keys per request.
     #[derive(Default)]
@@ -177,5 +199,15 @@ mod tests {
             "{error}"
         );
         assert_eq!((store.marker, store.rows.len()), (None, 1));
+    }
+
+    #[test]
+    fn keys_are_six_bytes_and_unique() {
+        let last = (MAX_ROWS + RING + 499_999).cast_signed();
+        let ids = (0..10_000).chain(last - 10_000..=last);
+        let keys: HashSet<_> = ids.map(key).collect();
+        assert_eq!(keys.len(), 20_001);
+        assert!(keys.iter().all(|key| key[1].is_ascii_digit() && key[2].is_ascii_alphabetic()));
+        assert_eq!((key(0), key(61)), (*b"o0A000", *b"o0A00z"));
     }
 }

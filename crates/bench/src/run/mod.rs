@@ -7,9 +7,8 @@ use crate::data::{IdSource, XorshiftRng};
 use crate::driver::{ConnectionLost, DriverConnection};
 use crate::pace::{ClientSchedule, PreciseTimer};
 use crate::plan::{OperationMix, RunLength};
-use crate::stats::{ClientTally, Faults};
+use crate::stats::{self, ClientTally, Faults};
 use crate::stop::StopRequest;
-use crate::usage;
 use anyhow::{Context, Result};
 use overhead_model::load::LoadRun;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ struct RunState {
 pub async fn run<C: DriverConnection>(connections: Vec<C>, plan: RunPlan) -> Result<RunOutcome<C>> {
     let clients = connections.len() as u32;
     let started_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-    let cpu = usage::cpu()?;
+    let cpu = stats::cpu()?;
     let start = Instant::now();
     let (left, deadline) = match plan.length {
         RunLength::Operations(operations) => (operations, None),
@@ -85,7 +84,7 @@ pub async fn run<C: DriverConnection>(connections: Vec<C>, plan: RunPlan) -> Res
         first_error: sum.faults.first.clone(),
         per_second: if elapsed.is_zero() { 0.0 } else { sum.operations as f64 / elapsed.as_secs_f64() },
         latency_ns: sum.latency(),
-        cpu_ns: usage::since(cpu)?,
+        cpu_ns: stats::cpu_since(cpu)?,
         partial: shared.lost.reason().or_else(|| shared.plan.stop.reason()),
     };
     Ok(RunOutcome { run, connections })

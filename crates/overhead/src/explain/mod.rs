@@ -1,7 +1,6 @@
 //! `overhead explain`: one operation of a capture, byte by byte.
 
 mod json;
-mod page;
 mod text;
 
 use crate::options::{Choice, Color, choice_parser};
@@ -243,7 +242,7 @@ pub fn example(input: &InputPlan, keys: &KeyReader, name: &str) -> Result<Option
         Finder::new(OperationQuery::Fitting { name: Some(name.to_owned()), statement: None, kind, nth: 1 });
     input.explore(&mut finder, keys, &mut Warnings::default())?;
     let Some(found) = finder.found() else { return Ok(None) };
-    Ok(Some(page::example(&explain(input, keys, found, finder.count())?)))
+    Ok(Some(text::example(&explain(input, keys, found, finder.count())?)))
 }
 
 /// Records the operation, then the headers of its frames.

@@ -262,7 +262,7 @@ pub fn plain(line: &TextLine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::feed;
+    use crate::top;
     use crate::top::terminal::draw;
     use crate::top::view::tests::kind;
     use overhead_model::record::By;
@@ -272,12 +272,12 @@ mod tests {
     fn screen(kinds: Vec<overhead_report::OperationKind>) -> Screen {
         let mut screen = Screen::new(By::Name, SortBy::Bytes, String::new(), Duration::from_secs(1));
         screen.title = "lo, TCP port 6379".to_owned();
-        let look = |seconds, kinds, frames, wire_bytes| feed::Look {
+        let look = |seconds, kinds, frames, wire_bytes| top::Look {
             at: Duration::from_secs(seconds),
             frames,
             wire_bytes,
             kinds,
-            ..feed::Look::default()
+            ..top::Look::default()
         };
         screen.take(look(61, Vec::new(), 0, 0));
         screen.take(look(62, kinds, 12_345, 1_234_567));

@@ -1,31 +1,28 @@
 //! `overhead top`: operations by bytes, rate, calls or latency on a screen, while they happen, out of a capture, or from the agent.
 
-#[cfg(feature = "live")]
-mod agent;
+use crate::options::{Choice, ROW_GRAINS, RowGrain, choice_parser};
+use crate::print;
+use anyhow::Result;
+use clap::Args;
+use overhead_model::bail_usage;
+use overhead_model::record::By;
+use overhead_options::DecodeArgs;
+use overhead_reading::time::duration;
+use overhead_reading::{InputPlan, Warnings};
+use overhead_report::OperationKind;
+use screen::Screen;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+use view::SortBy;
+
 mod draw;
-mod feed;
 #[cfg(feature = "live")]
 mod live;
 mod replay;
 mod screen;
 mod terminal;
 mod view;
-
-use crate::options::{Choice, ROW_GRAINS, RowGrain, choice_parser};
-use crate::print;
-use anyhow::Result;
-use clap::Args;
-use feed::Feed;
-use overhead_model::bail_usage;
-use overhead_model::record::By;
-use overhead_options::DecodeArgs;
-use overhead_reading::InputPlan;
-use overhead_reading::time::duration;
-use screen::Screen;
-use std::io::IsTerminal;
-use std::path::PathBuf;
-use std::time::Duration;
-use view::SortBy;
 
 /// Arguments of `top`.
 #[derive(Args, Debug)]
@@ -38,7 +35,7 @@ pub struct TopArgs {
     live: live::LiveArgs,
     #[cfg(feature = "live")]
     #[command(flatten)]
-    asked: agent::AskedAgent,
+    asked: live::AskedAgent,
     #[command(flatten)]
     decode: DecodeArgs,
     /// What a row is; `g` changes it
@@ -75,7 +72,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 impl TopArgs {
     pub fn run(self) -> Result<u8> {
         if !self.once && !std::io::stdout().is_terminal() {
-            bail_usage!("standard output is no terminal: --once prints one screen as text");
+            bail_usage!("standard output is not a terminal: --once prints one screen as text");
         }
         let mut screen = Screen::new(self.by.or(By::Statement), self.sort, self.find.clone(), self.interval);
         #[cfg(feature = "live")]
@@ -98,7 +95,7 @@ impl TopArgs {
     fn feed(&self) -> Result<Box<dyn Feed>> {
         #[cfg(feature = "live")]
         if let Some(address) = &self.asked.agent {
-            return Ok(Box::new(agent::AgentFeed::open(&self.asked, address)?));
+            return Ok(Box::new(live::AgentFeed::open(&self.asked, address)?));
         }
         if self.files.is_empty() {
             #[cfg(feature = "live")]
@@ -121,5 +118,36 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok().filter(|speed: &f64| (0.001..=1e6).contains(speed));
-    speed.ok_or_else(|| format!("{text} is no speed: give a number from 0.001 to 1000000, as 10 for ten times as fast"))
+    speed.ok_or_else(|| format!("invalid speed {text}: use 0.001 to 1000000, such as 10 for ten times as fast"))
+}
+
+/// Figures since the beginning, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// Time since the beginning, by the clock for rates.
+    pub at: Duration,
+    pub frames: u64,
+    /// Bytes of the frames on the wire.
+    pub wire_bytes: u64,
+    pub dropped: u64,
+    pub kinds: Vec<OperationKind>,
+    /// The feed has ended.
+    pub is_over: bool,
+}
+
+pub trait Feed {
+    /// Returns a short description of the source.
+    fn title(&self) -> String;
+
+    /// Returns the current figures; `None` if they do not arrive in time.
+    fn look(&mut self, by: By) -> Result<Option<Look>>;
+
+    /// Returns whether figures accumulate in real time. Otherwise a look waits until all are available.
+    fn takes_time(&self) -> bool;
+
+    /// Stops or resumes the feed's clock, if it has one.
+    fn pause(&mut self, paused: bool);
+
+    /// Ends the feed and returns its warnings.
+    fn finish(self: Box<Self>) -> Result<Warnings>;
 }

@@ -1,6 +1,6 @@
 //! Figures of a capture, replayed at its original speed or another.
 
-use super::feed::{Feed, Look};
+use super::{Feed, Look};
 use anyhow::{Result, anyhow};
 use overhead_model::Frame;
 use overhead_model::record::By;

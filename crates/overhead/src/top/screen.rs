@@ -1,6 +1,6 @@
 //! The user's choices on the screen, and the effects of keys.
 
-use super::feed::Look;
+use super::Look;
 use super::view::{SortBy, View, Wanted};
 use overhead_model::record::By;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

@@ -1,7 +1,7 @@
 //! The terminal: draws the screen, reads keys, and always restores the terminal in the end.
 
+use super::Feed;
 use super::draw::{lines, page, plain, styled};
-use super::feed::Feed;
 use super::screen::{Effect, Screen};
 use crate::print;
 use anyhow::{Context, Result};
@@ -92,7 +92,7 @@ pub fn hold_resize_signal() -> Result<()> {
 /// Shows the screen until the user ends it. Call [`hold_resize_signal`] before starting the first thread.
 pub fn show(feed: &mut dyn Feed, screen: &mut Screen) -> Result<()> {
     let ends = EndFlag::new()?;
-    let keyboard = Keyboard::open().context("there is no terminal that keys could come from")?;
+    let keyboard = Keyboard::open().context("no terminal to read keys from")?;
     // Never dropped: on a terminal that is gone, drop would print an error and panic.
     let mut terminal = ManuallyDrop::new(ratatui::try_init().context("the terminal cannot be used")?);
     let _restored = Restored;

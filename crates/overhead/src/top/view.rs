@@ -1,6 +1,6 @@
 //! Turns the figures of two moments into the rows of a screen.
 
-use super::feed::Look;
+use super::Look;
 use overhead_model::record::By;
 use overhead_model::{Class, OTHER};
 use overhead_report::{KindKey, RowSums};

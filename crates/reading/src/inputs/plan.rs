@@ -9,9 +9,8 @@ use crate::warnings::Warnings;
 use anyhow::Result;
 use overhead_dissect::explain::CaptureReading;
 use overhead_dissect::{Dissector, Selection, Totals};
-use overhead_model::Frame;
-use overhead_model::bail_usage;
 use overhead_model::record::InputFile;
+use overhead_model::{Frame, bail_usage};
 use overhead_report::text::counted;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::path::{Path, PathBuf};
@@ -19,9 +18,13 @@ use std::path::{Path, PathBuf};
 /// Captures to read together, and how.
 #[derive(Clone, Debug)]
 pub struct InputPlan {
+    /// Paths in any order; `-` is standard input.
     pub files: Vec<PathBuf>,
+    /// The choice of connections, as stored in records.
     pub connections: ConnectionChoice,
+    /// The same choice, as the dissector takes it.
     pub selection: Selection,
+    /// Key logs that decrypt TLS.
     pub keys: KeyFiles,
     /// The run folder that contains the files, if any.
     pub kept: Option<KeptRun>,

@@ -1,9 +1,8 @@
 //! Renders a comparison as text, Markdown and JSON.
 
 use super::sentence::VISIBLE;
-use super::work::PART;
 use super::{
-    AccountDifference, Comparison, Comparisons, FieldDifference, KindPair, LatencyDifference, Repeated, Subject,
+    AccountDifference, Comparison, Comparisons, FieldDifference, KindPair, LatencyDifference, PART, Repeated, Subject,
     WorkDifference,
 };
 use crate::bounds::LowerBounds;

@@ -10,7 +10,6 @@ mod layout;
 mod lines;
 mod paint;
 mod palette;
-mod panels;
 mod plot;
 mod scene;
 mod stacks;

@@ -8,15 +8,14 @@ mod budget;
 mod check;
 mod finding;
 mod metric;
-mod print;
 mod write;
 
 pub use against::{ChangeLimit, exceeded};
 pub use budget::{Budget, BudgetError, OperationBudget, Tolerance, Unlisted};
 pub use check::{check, incomplete};
 pub use finding::{Change, Changes, Finding, Judged, Severity, status};
+pub use finding::{FindingForm, findings};
 pub use metric::{BudgetMetric, MetricError};
-pub use print::{FindingForm, findings};
 pub use write::budget_of;
 
 /// An operation below one part in this many of a run's workload operations, and of their bytes, is neither added to a budget

@@ -1,6 +1,5 @@
 //! A load recorded by `overhead bench`: client-side rates and latencies in charts, tables and a page.
 
-mod figures;
 mod tables;
 mod write;
 

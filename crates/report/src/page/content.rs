@@ -157,19 +157,12 @@ pub(crate) struct PageTable {
     /// Anchor in the page.
     pub id: String,
     pub title: String,
-    pub columns: Vec<PageColumn>,
+    pub columns: Vec<Column>,
     pub rows: Vec<PageRow>,
     /// Meaning of the columns.
     pub notes: Vec<String>,
     /// Collapsed until the reader opens it.
     pub folded: bool,
-}
-
-/// A column; left-aligned columns hold words, the others numbers.
-#[derive(Debug, Serialize)]
-pub(crate) struct PageColumn {
-    pub header: String,
-    pub left: bool,
 }
 
 /// A row and the detail that unfolds below it.
@@ -245,13 +238,6 @@ impl PageWarning {
     }
 }
 
-impl PageColumn {
-    pub(crate) fn new(column: &Column) -> Self {
-        let header = column.header.replace("-\n", "").replace('\n', " ").trim().to_owned();
-        Self { header, left: column.left }
-    }
-}
-
 impl PageTable {
     /// Converts a text table to a page table.
     pub(crate) fn from_grid(id: &str, title: &str, grid: Grid) -> Self {
@@ -259,7 +245,7 @@ impl PageTable {
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
-            columns: grid.columns.iter().map(PageColumn::new).collect(),
+            columns: grid.columns.iter().map(Column::on_one_line).collect(),
             rows: grid.rows.into_iter().map(|cells| PageRow { cells, detail: None }).collect(),
             notes: Vec::new(),
             folded: false,

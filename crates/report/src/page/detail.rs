@@ -7,7 +7,7 @@ use crate::grid::Grid;
 use crate::number::{DASH, decimal, duration, grouped, microseconds, percent};
 use crate::summary::{both_sides, per_operation};
 use crate::text::columns::{account_cell, used_accounts};
-use crate::text::rows::TableRows;
+use crate::text::table::TableRows;
 use overhead_model::record::{Latency, OperationRow, SideRow};
 use overhead_model::{Account, Side};
 use std::cmp::Reverse;

@@ -5,7 +5,6 @@
 
 mod content;
 mod detail;
-mod records;
 mod runs;
 mod theme;
 mod words;
@@ -19,7 +18,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, UndefinedBehavior, context, escape_formatter};
 use overhead_model::OutsideText;
-pub(crate) use records::embedded;
+pub(crate) use runs::embedded;
 pub(crate) use runs::machine_facts;
 
 pub(crate) use runs::render_runs;

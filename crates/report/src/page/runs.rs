@@ -1,8 +1,8 @@
 //! The page for several runs.
 
 use super::content::{Conditions, PageExtras, PageFigure, PageRow, PageTable, PageWarning, Record, RowDetail, WebPage};
-use super::records::{Shown, embedded, shortened};
 use super::{PAGE_BYTES, detail, words};
+use crate::clean;
 use crate::document::{COMMAND, Fact, Section};
 use crate::error::ReportError;
 use crate::grid::{Column, Grid};
@@ -10,11 +10,14 @@ use crate::number::{DASH, counted, grouped, percent, with_digits};
 use crate::run::NamedRun;
 use crate::series::{self, RunSeries};
 use crate::summary::{counters_only, data_difference, per_operation, ranked, work};
-use crate::text::rows::TableRows;
-use crate::text::{absolute, columns, distribution, facts, kernel, legend, projection, sampled, table};
+use crate::sums::is_one_statement;
+use crate::text::table::TableRows;
+use crate::text::{absolute, columns, distribution, facts, kernel, projection, sampled, table};
 use crate::view::{ViewOptions, is_told_apart, view};
-use overhead_model::record::{By, Environment, Syscall, ViewRow};
-use overhead_model::{Class, Measured, Run};
+use overhead_model::outside::json_escaped;
+use overhead_model::record::{By, Environment, OperationRow, StatementRow, Syscall, ViewRow};
+use overhead_model::{Class, Measured, OTHER, Run};
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -156,7 +159,7 @@ fn operations(all: &[NamedRun], workload: bool, most: Shown) -> Option<PageTable
         let operations = counted(left_out, "operation");
         format!("{operations} with fewer bytes left out, so that the page stays small: the record has all.")
     });
-    let notes = left_out.into_iter().chain(legend::legend(first, &columns)).collect();
+    let notes = left_out.into_iter().chain(columns::legend(first, &columns)).collect();
     let (id, title) =
         if workload { ("operations", "Operations") } else { ("beside", "Setup, background and other traffic") };
     Some(PageTable { notes, folded: !workload, ..merged_table(all, id, title, headers, rows)? })
@@ -186,7 +189,7 @@ fn statements(all: &[NamedRun], most: Shown) -> Option<PageTable> {
         table.rows.iter().map(|shown| run_row(all, named, cells(shown))).collect::<Vec<_>>()
     };
     let rows = all.iter().zip(&tables).flat_map(row).collect();
-    let notes = legend::legend(first, &columns);
+    let notes = columns::legend(first, &columns);
     Some(PageTable { notes, ..merged_table(all, "statements", "Statements", headers, rows)? })
 }
 
@@ -333,4 +336,100 @@ fn commands(run: &Run) -> Vec<Fact> {
     let own = (!machine.command_line.is_empty()).then(|| Fact::new(COMMAND, facts::shell(&machine.command_line)));
     let workload = machine.workload.as_ref().map(|workload| Fact::new("under it", facts::shell(&workload.command)));
     own.into_iter().chain(workload).collect()
+}
+
+/// Maximum lengths of a page's long lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub statements: usize,
+    pub peers: usize,
+    /// Expandable operations of a run, largest of each class.
+    pub details: usize,
+    /// Operation rows of a run, largest of each class.
+    pub rows: usize,
+    pub records: bool,
+    pub chars: usize,
+}
+
+impl Shown {
+    /// Limits from long to short; the page uses the first that makes it small enough.
+    pub(super) const LEVELS: [Self; 8] = [
+        Self { statements: 30, peers: 100, ..Self::ALL },
+        Self { statements: 15, peers: 20, ..Self::ALL },
+        Self { statements: 5, peers: 5, details: 8, ..Self::ALL },
+        Self { statements: 1, peers: 0, details: 2, ..Self::ALL },
+        Self { statements: 1, peers: 0, details: 0, ..Self::ALL },
+        Self { statements: 1, peers: 0, details: 0, rows: 100, records: false, chars: 2_000 },
+        Self { statements: 1, peers: 0, details: 0, rows: 20, records: false, chars: 400 },
+        Self { statements: 1, peers: 0, details: 0, rows: 5, records: false, chars: 200 },
+    ];
+
+    /// No limits.
+    const ALL: Self = Self {
+        statements: usize::MAX,
+        peers: usize::MAX,
+        details: usize::MAX,
+        rows: usize::MAX,
+        records: true,
+        chars: usize::MAX,
+    };
+}
+
+/// Returns a record as JSON that is safe to embed in a page.
+/// Fails with [`ReportError::Json`] if a number is not finite.
+pub(crate) fn embedded(name: &str, kind: &'static str, record: &impl Serialize) -> Result<Record, ReportError> {
+    // Escape characters that could end the element or start another.
+    let json = json_escaped(&serde_json::to_string(record)?).replace('<', "\\u003c").replace('&', "\\u0026");
+    Ok(Record { name: name.to_owned(), kind, json })
+}
+
+/// Shortens a run's long lists and keeps its sums.
+pub(super) fn shortened(named: &NamedRun, shown: Shown) -> NamedRun {
+    let mut run: Run = named.run.clone();
+    for row in &mut run.operations {
+        shorten_statements(row, shown.statements);
+        cut(&mut row.name, shown);
+        cut(&mut row.via, shown);
+    }
+    run.warnings.iter_mut().for_each(|warning| cut(warning, shown));
+    if let Some(machine) = &mut run.environment {
+        let commands = machine.workload.iter_mut().flat_map(|workload| &mut workload.command);
+        // Limit all words of a command together, to the length of one name.
+        let mut room = shown.chars;
+        for word in machine.command_line.iter_mut().chain(commands) {
+            *word = clean::shortened(word, room.max(1));
+            room = room.saturating_sub(word.chars().count());
+        }
+    }
+    let connections = run.connections.len();
+    run.connections.truncate(shown.peers);
+    run.connections_omitted += (connections - run.connections.len()) as u64;
+    // Options of a terminal table do not apply to the page.
+    (run.view, run.peers) = (None, None);
+    NamedRun::new(named.name.clone(), run)
+}
+
+/// Shortens a text that exceeds the character limit.
+fn cut(name: &mut String, shown: Shown) {
+    if name.len() > shown.chars {
+        *name = clean::shortened(name, shown.chars);
+    }
+}
+
+fn shorten_statements(row: &mut OperationRow, most: usize) {
+    let most = most.max(1);
+    if row.statements.iter().filter(|statement| is_one_statement(&statement.text)).count() <= most {
+        return;
+    }
+    let (mut kept, mut other) = (0, StatementRow { text: OTHER.to_owned(), ..StatementRow::default() });
+    row.statements.retain(|statement| {
+        let is_kept = kept < most && is_one_statement(&statement.text);
+        if is_kept {
+            kept += 1;
+        } else {
+            other.totals.add(statement);
+        }
+        is_kept
+    });
+    row.statements.push(other);
 }

@@ -2,17 +2,16 @@
 
 use super::*;
 use crate::figure::{HOW_TO_READ, draw_inline};
-use crate::fixture;
 use crate::grid::Style;
 use crate::number::decimal;
 use crate::run::NamedRun;
 use crate::summary::{both_sides, per_operation, workload};
-use crate::text::rows::TableRows;
+use crate::text::table::TableRows;
 use crate::text::{self, Columns};
-use crate::{ReportOptions, report_markdown};
+use crate::{ReportOptions, fixture, report_markdown};
 use overhead_model::record::{RowTotals, SideRow, SideSums, StatementRow, Syscall};
 use overhead_model::{Account, Amounts, Class, Measured, Run};
-use records::Shown;
+use runs::Shown;
 
 fn page_of(runs: &[NamedRun]) -> String {
     let svg = draw_inline(runs, "overhead", "Overhead per operation", &ReportOptions::default()).unwrap();
@@ -265,7 +264,7 @@ fn records_of(page: &str) -> Vec<Run> {
 }
 
 fn shown_of(run: &Run) -> Run {
-    records::shortened(&NamedRun::new("", run.clone()), Shown::LEVELS[0]).run
+    runs::shortened(&NamedRun::new("", run.clone()), Shown::LEVELS[0]).run
 }
 
 /// Returns a run of twelve operations with long names, a hundred statements each, and many connections.

@@ -1,11 +1,11 @@
 //! The columns of the operations table: names, headers, meanings and cells.
 
-use super::rows::TableRows;
+use super::table::TableRows;
 use crate::bounds::LowerBounds;
 use crate::grid::Column;
 use crate::number::{DASH, decimal, grouped, microseconds, money, percent};
-use crate::summary::{Families, per_operation};
-use overhead_model::record::{BillingPeriod, Cost, Latency, ViewRow};
+use crate::summary::{Families, distinct, per_operation};
+use overhead_model::record::{BillingPeriod, Cost, Latency, Price, ViewRow};
 use overhead_model::{Account, Amounts, Class};
 
 /// A column of the operations table.
@@ -318,6 +318,25 @@ fn mean(bytes: u64, count: u64) -> String {
 /// Returns the accounts that are not empty in these amounts, in stack order.
 pub(crate) fn used_accounts(amounts: &[&Amounts]) -> Vec<Account> {
     Account::ALL.into_iter().filter(|&account| amounts.iter().any(|amounts| amounts[account] > 0)).collect()
+}
+
+/// Explains these columns, one line for each that needs it.
+pub(crate) fn legend(table: &TableRows<'_>, columns: &[OperationColumn]) -> Vec<String> {
+    let has = |wanted: &[&str]| columns.iter().any(|column| wanted.contains(&column.name()));
+    let meanings = columns.iter().map(|column| column.meaning()).filter(|meaning| !meaning.is_empty());
+    let mut said = distinct(meanings.map(str::to_owned));
+    let common = table.common_server.as_ref().filter(|_| has(&["operation"]));
+    said.extend(common.map(|server| format!("connection: the client's end; the server's end is always {server}")));
+    said.extend(table.price.filter(|_| has(&["cost-million", "cost-day", "cost-month"])).map(cost_in_words));
+    said
+}
+
+fn cost_in_words(price: &Price) -> String {
+    format!(
+        "cost: of all bytes on the wire at {}, per million operations and per {} at the rate of this run",
+        price.text,
+        price.per.name()
+    )
 }
 
 #[cfg(test)]

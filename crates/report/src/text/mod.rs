@@ -6,16 +6,14 @@ mod csv;
 pub(crate) mod distribution;
 pub(crate) mod facts;
 pub(crate) mod kernel;
-pub(crate) mod legend;
 pub(crate) mod projection;
-pub(crate) mod rows;
 pub(crate) mod sampled;
 pub(crate) mod table;
 
 pub use crate::number::{self, counted, grouped, money, with_digits};
 pub use columns::OperationColumn;
 pub use csv::csv;
-pub use rows::statement_name;
+pub use table::statement_name;
 pub use table::{markdown, table};
 
 pub use crate::clean::{clean, markdown_cell, middle_cut};

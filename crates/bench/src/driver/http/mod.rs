@@ -5,11 +5,9 @@
 //! with a line of the value's length (-1 if missing) and the value; or `POST /mset` with lines of key, length and
 //! value. The lab's `httpkv` is such a store.
 
-mod objects;
-
-use super::keys::{LENGTH, key};
+use super::store::{KeyValueStore, LENGTH, MARKER, key};
 use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
-use crate::data::{self, InsertIds};
+use crate::data::{self, InsertIds, blob};
 use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::stats::Faults;
@@ -139,7 +137,7 @@ impl HttpConnection {
             faults.add_all(ids.len(), status);
             return Ok(());
         }
-        let mut rows = objects::values(&body);
+        let mut rows = values(&body);
         for &id in ids {
             let is_right = match rows.next() {
                 Some(Some(row)) => operation != BenchOp::Empty && data::is_blob(row, id, self.payload),
@@ -156,7 +154,7 @@ impl HttpConnection {
     async fn set(&self, id: i64, faults: &mut Faults) -> Result<(), reqwest::Error> {
         let key = key(id);
         let request = self.client.put(format!("{}/set?key={}", self.base, name(&key)));
-        let answer = self.login(request).body(data::blob(id, self.payload)).send().await?;
+        let answer = self.login(request).body(blob(id, self.payload)).send().await?;
         if !answer.status().is_success() {
             faults.add(answer.status());
         }
@@ -164,7 +162,7 @@ impl HttpConnection {
     }
 
     async fn set_many(&self, ids: &[i64], faults: &mut Faults) -> Result<(), reqwest::Error> {
-        let (status, _) = self.send_post("mset", objects::pairs(ids, self.payload)).await?;
+        let (status, _) = self.send_post("mset", pairs(ids, self.payload)).await?;
         if !status.is_success() {
             faults.add_all(ids.len(), status);
         }
@@ -180,4 +178,96 @@ fn name(key: &[u8; LENGTH]) -> &str {
 /// Returns the keys, one per line.
 fn lines(ids: &[i64]) -> Vec<u8> {
     ids.iter().flat_map(|&id| key(id).into_iter().chain(*b"\n")).collect()
+}
+
+impl KeyValueStore for HttpConnection {
+    async fn marked(&mut self) -> Result<Option<u64>> {
+        let answer = self.send_get(&format!("get?key={MARKER}")).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let status = answer.status();
+        let rows = succeeded((status, answer.bytes().await?.into()))?;
+        let rows = String::from_utf8_lossy(&rows).parse();
+        rows.map(Some).context("the key of the marker has another value")
+    }
+
+    async fn mark(&mut self, rows: u64) -> Result<()> {
+        let marker = rows.to_string();
+        let body = format!("{MARKER}\n{}\n{marker}\n", marker.len());
+        succeeded(self.send_post("mset", body.into()).await?).map(drop)
+    }
+
+    async fn unmark(&mut self) -> Result<()> {
+        succeeded(self.send_post("delete", MARKER.into()).await?).map(drop)
+    }
+
+    async fn load(&mut self, ids: &[i64], payload: usize) -> Result<()> {
+        succeeded(self.send_post("mset", pairs(ids, payload)).await?).map(drop)
+    }
+
+    async fn count(&mut self, ids: &[i64]) -> Result<u64> {
+        let found = succeeded(self.send_post("mget", lines(ids)).await?)?;
+        Ok(values(&found).flatten().count() as u64)
+    }
+
+    async fn remove(&mut self, ids: &[i64]) -> Result<u64> {
+        let answer = succeeded(self.send_post("delete", lines(ids)).await?)?;
+        String::from_utf8_lossy(&answer).trim().parse().context("how many keys were removed")
+    }
+}
+
+/// Returns the body, or an error for a failure status.
+fn succeeded((status, body): (StatusCode, Vec<u8>)) -> Result<Vec<u8>> {
+    ensure!(
+        status.is_success(),
+        "the server answers {status}: is it a key-value store with /get, /set, /mget, /mset and /delete?"
+    );
+    Ok(body)
+}
+
+/// Encodes rows for `/mset`: lines of key, length and value.
+pub fn pairs(ids: &[i64], payload: usize) -> Vec<u8> {
+    let pair = |&id: &i64| {
+        let row = blob(id, payload);
+        [key(id).as_slice(), format!("\n{}\n", row.len()).as_bytes(), &row, b"\n"].concat()
+    };
+    ids.iter().flat_map(pair).collect()
+}
+
+/// Decodes an answer of `/mget`: a line with the length, then the value; -1 for a missing one.
+pub fn values(body: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    let mut left = body;
+    std::iter::from_fn(move || {
+        let end = left.iter().position(|byte| *byte == b'\n')?;
+        let (line, rest) = (left.get(..end)?, left.get(end + 1..)?);
+        if line == b"-1" {
+            left = rest;
+            return Some(None);
+        }
+        let len: usize = std::str::from_utf8(line).ok()?.parse().ok()?;
+        let value = rest.get(..len)?;
+        left = rest.get(len + 1..)?;
+        Some(Some(value))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_they_are_sent() {
+        let found: Vec<Option<&[u8]>> = values(b"3\na\nb\n-1\n0\n\n").collect();
+        assert_eq!(found, [Some(&b"a\nb"[..]), None, Some(b"")]);
+        assert_eq!(values(b"9\nshort\n").next(), None);
+        assert_eq!(values(b"x\n").next(), None);
+    }
+
+    #[test]
+    fn pairs_are_lines_of_key_length_and_value() {
+        let body = pairs(&[1, 2], 36);
+        assert!(body.starts_with(b"o0A001\n108\n") && body.ends_with(b"\n"));
+        assert_eq!(body.len(), 2 * (6 + 5 + 108 + 1));
+    }
 }

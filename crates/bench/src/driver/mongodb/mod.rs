@@ -7,17 +7,17 @@
 //! Each client has a pool of one connection. The driver opens one or two more to monitor the server, which only send a
 //! `hello` every 10 s.
 
-mod objects;
-
-use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions, wrong_row};
-use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, InsertIds, NAMESPACE, ROWS_TABLE};
+use super::{
+    BenchObjects, ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions, wrong_row,
+};
+use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, InsertIds, MARK, NAMESPACE, ROWS_TABLE, TABLES};
 use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::stats::Faults;
 use crate::target::{BenchTarget, ServerEndpoint};
 use anyhow::{Result, anyhow, bail, ensure};
 use futures_util::TryStreamExt;
-use mongodb::bson::{RawDocumentBuf, cstr, doc, rawdoc};
+use mongodb::bson::{Document, RawDocumentBuf, cstr, doc, rawdoc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{ClientOptions, Compressor, Credential, ServerAddress, TlsOptions};
 use mongodb::{Client, Collection, Database};
@@ -51,10 +51,10 @@ impl DatabaseDriver for MongoDriver {
     async fn versions(&self) -> Result<Vec<Option<String>>> {
         let client = self.open().await?;
         let admin = client.database("admin");
-        let version = objects::version(&admin).await.map_err(in_short)?;
+        let version = version(&admin).await.map_err(in_short)?;
         if let Some(wanted) = self.options.compression.filter(|wanted| *wanted != DriverCompression::None) {
             // The driver silently skips compression that the server does not support.
-            let offered = objects::supports_compression(&admin, wanted.name()).await.map_err(in_short)?;
+            let offered = supports_compression(&admin, wanted.name()).await.map_err(in_short)?;
             ensure!(offered, "--compression {}: the server does not offer it", wanted.name());
         }
         client.shutdown().await;
@@ -209,6 +209,95 @@ fn short(error: &str) -> &str {
 
 fn in_short(error: anyhow::Error) -> anyhow::Error {
     if error.is::<Error>() { anyhow!(short(&error.to_string()).to_owned()) } else { error }
+}
+
+/// Marks the other collections of the database as ours.
+const MARKER: &str = "overhead_bench";
+
+/// Documents per request.
+const CHUNK: u64 = 1_000;
+
+/// Attempts to drop collections: a pending insert can recreate one.
+const PASSES: u32 = 5;
+
+impl BenchObjects for Database {
+    async fn set_up(&mut self, rows: u64, payload: usize) -> Result<()> {
+        set_up(self, rows, payload).await.map_err(in_short)
+    }
+
+    async fn remove_inserted(&mut self, _: u64) -> Result<()> {
+        let inserted = self.collection::<Document>(INSERT_TABLE).delete_many(doc! {}).await;
+        inserted.map(drop).map_err(|error| in_short(error.into()))
+    }
+
+    async fn clean_up(&mut self) -> Result<bool> {
+        clean_up(self).await.map_err(in_short)
+    }
+}
+
+/// Removes leftovers of an earlier run, then loads the rows.
+async fn set_up(database: &Database, rows: u64, payload: usize) -> Result<()> {
+    clean_up(database).await?;
+    let there = database.list_collection_names().await?;
+    if let Some(other) = there.iter().find(|name| TABLES.contains(&name.as_str())) {
+        let name = database.name();
+        bail!(
+            "there is a collection {name}.{other} that this program has not made: nothing was changed; use another --database"
+        );
+    }
+    database.collection::<Document>(MARKER).insert_one(doc! { "_id": MARK }).await?;
+    for table in TABLES {
+        database.create_collection(table).await?;
+    }
+    let collection = database.collection::<RawDocumentBuf>(ROWS_TABLE);
+    for start in (0..rows).step_by(CHUNK as usize) {
+        let ids = start..(start + CHUNK).min(rows);
+        collection.insert_many(ids.map(|id| document(id.cast_signed(), payload))).await?;
+    }
+    Ok(())
+}
+
+/// Removes our collections, and the database if it is empty then. Returns false if there is nothing of ours.
+async fn clean_up(database: &Database) -> Result<bool> {
+    let there = database.list_collection_names().await?;
+    if !there.iter().any(|name| name == MARKER) {
+        return Ok(false);
+    }
+    for _ in 0..PASSES {
+        for table in TABLES {
+            database.collection::<Document>(table).drop().await?;
+        }
+        if !database.list_collection_names().await?.iter().any(|name| TABLES.contains(&name.as_str())) {
+            break;
+        }
+    }
+    database.collection::<Document>(MARKER).drop().await?;
+    if database.list_collection_names().await?.is_empty() {
+        database.drop().await?;
+    }
+    Ok(true)
+}
+
+/// Returns whether the server supports this compression.
+pub async fn supports_compression(admin: &Database, compression: &str) -> Result<bool> {
+    let hello = admin.run_command(doc! { "hello": 1, "compression": [compression] }).await?;
+    let offered = hello.get_array("compression").into_iter().flatten();
+    Ok(offered.into_iter().any(|offer| offer.as_str() == Some(compression)))
+}
+
+/// Returns the server's name and version.
+pub async fn version(admin: &Database) -> Result<Option<String>> {
+    let info = admin.run_command(doc! { "buildInfo": 1 }).await?;
+    // FerretDB adds fields to the ones of the MongoDB version it emulates.
+    if let Some(version) = info.get_document("ferretdb").ok().and_then(|ferretdb| ferretdb.get_str("version").ok()) {
+        return Ok(Some(format!("FerretDB {}", version.trim_start_matches('v'))));
+    }
+    if let Ok(version) = info.get_str("ferretdbVersion") {
+        // An embedded FerretDB reports "unknown".
+        let version = version.trim_start_matches('v').replace("unknown", "");
+        return Ok(Some(format!("FerretDB {version}").trim_end().to_owned()));
+    }
+    Ok(info.get_str("version").ok().map(|version| format!("MongoDB {version}")))
 }
 
 #[cfg(test)]

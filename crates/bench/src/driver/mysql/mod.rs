@@ -11,9 +11,7 @@
 //! The driver queries two variables on each new connection. It does not log TLS keys.
 
 mod objects;
-mod prepared;
 mod statement;
-mod text;
 
 use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions};
 use crate::data::{InsertIds, NAMESPACE};
@@ -95,7 +93,7 @@ impl DatabaseDriver for MysqlDriver {
     }
 
     async fn prepared_statements(&self) -> Result<ListedStatements> {
-        prepared::list(self.open(None).await?).await
+        objects::list(self.open(None).await?).await
     }
 
     async fn connect(&self, operations: &[BenchOp]) -> Result<MysqlConnection> {

@@ -4,10 +4,9 @@
 //! reads the first reply. With several servers, a client connects to each, and the hash of a key chooses its server; a
 //! pipeline is split among them. With `--multi-key on`, a pipeline is one `MGET` or `MSET` per server.
 
-mod keys;
 mod objects;
-mod shards;
 
+use super::store::key;
 use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
 use crate::data::{self, InsertIds};
 use crate::fault::UsageError;
@@ -15,13 +14,13 @@ use crate::plan::BenchOp;
 use crate::stats::Faults;
 use crate::target::{BenchTarget, ServerEndpoint};
 use anyhow::{Context, Result, bail};
+use objects::RedisShards;
 use overhead_model::Protocol;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
     RedisError, TlsCertificates, Value,
 };
-use shards::RedisShards;
 
 pub struct RedisDriver {
     target: BenchTarget,
@@ -156,7 +155,7 @@ impl DriverConnection for RedisConnections {
 
 impl RedisConnections {
     fn command(&self, operation: BenchOp, id: i64) -> Cmd {
-        let key = keys::key(id);
+        let key = key(id);
         if operation == BenchOp::Insert {
             let row = data::blob(id, self.payload);
             let mut command = Cmd::with_capacity(3, 3 + key.len() + row.len());
@@ -172,7 +171,7 @@ impl RedisConnections {
     fn command_of_many(&self, operation: BenchOp, ids: &[i64]) -> Cmd {
         let mut command = redis::cmd(if operation == BenchOp::Insert { "MSET" } else { "MGET" });
         for &id in ids {
-            command.arg(&keys::key(id)[..]);
+            command.arg(&key(id)[..]);
             if operation == BenchOp::Insert {
                 command.arg(data::blob(id, self.payload));
             }

@@ -7,7 +7,6 @@
 //! idle except for queries at its start and a heartbeat every 30 s.
 
 mod objects;
-mod prepared;
 mod statement;
 
 use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions};
@@ -68,7 +67,7 @@ impl DatabaseDriver for ScyllaDriver {
     }
 
     async fn prepared_statements(&self) -> Result<ListedStatements> {
-        prepared::list(&self.open().await?).await
+        objects::list(&self.open().await?).await
     }
 
     async fn connect(&self, operations: &[BenchOp]) -> Result<ScyllaConnection> {
