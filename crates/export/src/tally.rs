@@ -185,7 +185,7 @@ impl ExportTally {
         let number = self.days.files.entry(day).or_default();
         let place = self.dataset.daily("operations", day * DAY_NS, *number);
         *number += 1;
-        let plan = Arc::new(FilePlan::new(place, &self.operations));
+        let plan = Arc::new(FilePlan::new(&self.dataset.root, place, &self.operations));
         self.days.open.insert(day, (plan, OperationBatch::default()));
     }
 
@@ -205,7 +205,7 @@ impl ExportTally {
             return;
         }
         let Self { connections_file, dataset, connections, .. } = self;
-        let plan = || Arc::new(FilePlan::new(dataset.table("connections"), connections));
+        let plan = || Arc::new(FilePlan::new(&dataset.root, dataset.table("connections"), connections));
         let file = Arc::clone(connections_file.get_or_insert_with(plan));
         let rows = ended.len();
         self.stop_unless(|tally| tally.sink.append(&file, &tally.connections, ended, rows));

@@ -2,7 +2,7 @@
 //!
 //! - [`OutputFolder`] holds the results of a run; [`ReservedFile`] is disk space reserved in it.
 //! - [`add_sections`] completes man pages.
-//! - [`write_named`], [`open_named`] and [`open_lock`] are for single files that the user named.
+//! - [`write_named`], [`open_named`] and [`open_scratch`] are for single files that the user named.
 
 #![forbid(unsafe_code)]
 
@@ -14,12 +14,12 @@ mod unix;
 
 pub use manual::add_sections;
 #[cfg(not(unix))]
-pub use portable::{PortableFolder as OutputFolder, open_lock, open_named, write_named};
+pub use portable::{PortableFolder as OutputFolder, open_named, open_scratch, write_named};
 use std::env;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 #[cfg(unix)]
-pub use unix::{OutputFolder, open_lock, open_named, write_named};
+pub use unix::{OutputFolder, open_named, open_scratch, write_named};
 
 /// Disk space for a file that is yet to be written.
 #[derive(Debug)]
