@@ -76,7 +76,7 @@ impl CaptureSession {
             Windows::new(cycle, plan.sample.seed.unwrap_or(now_ns), now_ns)
         });
         let packets = self.packets(about, windows)?;
-        let keys = KeyReader::follow(&plan.keys);
+        let keys = KeyReader::follow(&plan.keys)?;
         let mut tally = Aggregate::new()
             .with_peers()
             .with_rows_by(plan.result.by)
@@ -91,7 +91,8 @@ impl CaptureSession {
         let LimitPlan { frames, operations, .. } = plan.limits;
         let (start_ns, warmup) = (Arc::clone(&self.start_ns), self.warmup.clone());
         let limits = CaptureLimits { frames, operations, start_ns, warmup, windows };
-        self.threads = Some(CaptureThreads::start(source, dissection, keys, packets, (limits, self.only.take()), work));
+        self.threads =
+            Some(CaptureThreads::start(source, dissection, keys, packets, (limits, self.only.take()), work)?);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use super::threads::CaptureThreads;
 use super::warmup::WarmUp;
 use super::witness::TcpWitness;
 use super::{announce, cost, family};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use overhead_containers::HostContainers;
 use overhead_host::metrics::{METRICS, MetricsServer};
 use overhead_host::{CaptureSignals, EndRequest, EndSignals, databases, or_never, runtime};
@@ -29,6 +29,8 @@ use tokio::process::Child;
 
 /// Time for connections to close after the command has ended.
 const TEARDOWN: Duration = Duration::from_millis(100);
+/// Address space that must be left at the start: the ring of the kernel, 400 MiB for all connections, and stacks.
+const MEMORY: usize = 640 << 20;
 /// Message for a capture that was aborted before it started.
 const NOTHING_CAPTURED: &str = "a file or a pipe could not be opened in time, and nothing was captured";
 /// Message if the user first asks for the end after the capture has ended.
@@ -151,6 +153,7 @@ impl CaptureSession {
 
     /// Starts the counters, the capture and the command.
     fn start(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
+        check_memory()?;
         let listen = |address| MetricsServer::listen("--metrics", address, &[METRICS], None);
         let metrics = plan.metrics.map(listen).transpose()?;
         plan.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
@@ -260,6 +263,12 @@ impl CaptureSession {
         self.exit_code = command::end(child, asked, signals).await?;
         Ok(self.exit_code.is_some())
     }
+}
+
+/// Refuses to start under a limit on memory (`ulimit -v`) that would end the program in the middle of a capture.
+fn check_memory() -> Result<()> {
+    let fix = "MiB of address space, and the system does not give that much: raise the limit with ulimit -v";
+    Vec::<u8>::new().try_reserve_exact(MEMORY).map_err(|_| anyhow!("a capture may need {} {fix}", MEMORY >> 20))
 }
 
 /// Describes the remains of an aborted capture.
