@@ -5,13 +5,12 @@ use super::flows::FlowKey;
 use super::totals::AgentBooks;
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
-use overhead_files::find_program;
+use overhead_files::{OutputFolder, find_program};
 use overhead_kernel::{SocketTotals, raised};
 use overhead_model::agent_rows::AgentRows;
 use overhead_reading::time::unix_ns;
 use overhead_report::composition::CompositionPeriods;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -101,8 +100,28 @@ pub fn span_ns(started: Instant, now_ns: u64) -> [u64; 2] {
 }
 
 fn try_writing(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    let path = folder.join(format!(".overhead-agent-{}", std::process::id()));
-    File::create(&path)?;
-    fs::remove_file(path)
+    let folder = OutputFolder::below(folder, Path::new(""))?;
+    let name = format!(".overhead-agent-{}", std::process::id());
+    folder.create_temporary(&name)?;
+    folder.remove(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_planted_link_is_not_followed_and_the_folder_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, folder) = (dir.path().join("victim"), dir.path().join("archive"));
+        fs::write(&victim, "precious").unwrap();
+        try_writing(&folder).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        symlink(&victim, folder.join(format!(".overhead-agent-{}", std::process::id()))).unwrap();
+        try_writing(&folder).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
 }

@@ -10,8 +10,8 @@
 //!
 //! Earlier rows take precedence, because runc also keeps files of other engines' containers.
 
-use crate::files::{HostPaths, RootFiles};
-use crate::{Pod, SHOWN};
+use crate::files::{HostPaths, RootFiles, UserPath};
+use crate::{Pod, SHOWN, groups};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -61,11 +61,13 @@ pub(crate) struct EngineEntry {
     pub(crate) is_sandbox: bool,
     /// The first process, if stored. May be outdated after a restart.
     pub(crate) init: Option<u32>,
+    /// Who controls the files: 0 for root. Files of another user only describe processes of that user.
+    pub(crate) user: u32,
 }
 
 impl EngineEntry {
-    fn new(engine: &'static str, id: &str) -> Self {
-        Self { id: id.to_owned(), name: short(id).to_owned(), engine, pod: None, is_sandbox: false, init: None }
+    fn new(engine: &'static str, id: &str, user: u32) -> Self {
+        Self { id: id.to_owned(), name: short(id).to_owned(), engine, pod: None, is_sandbox: false, init: None, user }
     }
 
     /// Takes Kubernetes names from annotations, if there are any.
@@ -93,25 +95,27 @@ pub(crate) fn short(id: &str) -> &str {
     id.get(..SHOWN).filter(|_| is_number).unwrap_or(id)
 }
 
-/// Returns the entries of all engines, each container once, and the unreadable folders.
+/// Returns the entries of all engines, root's first and each container of a user once, and the unreadable folders.
 pub(crate) fn entries(host: &HostPaths) -> (Vec<EngineEntry>, Vec<PathBuf>) {
     let (mut all, mut unreadable, mut seen) = (Vec::<EngineEntry>::new(), Vec::new(), BTreeSet::new());
     let told = docker_folders(host);
     for root in &host.roots {
         let files = RootFiles::below(root);
         for entries in [docker(&files, &told), storage(&files), containerd(&files), runc(&files), crun(&files)] {
-            all.extend(entries.into_iter().filter(|entry| seen.insert(entry.id.clone())));
+            all.extend(entries.into_iter().filter(|entry| seen.insert((entry.user, entry.id.clone()))));
         }
         // If the first root is readable, unreadable files of the others do not matter.
         if std::ptr::eq(root, host.roots.first().unwrap_or(root)) {
             unreadable = files.unreadable();
         }
     }
+    all.sort_by_key(|entry| entry.user != 0);
     (all, unreadable)
 }
 
-/// Returns the `data-root` options of running Docker daemons, such as snap's.
-fn docker_folders(host: &HostPaths) -> BTreeSet<PathBuf> {
+/// Returns the `data-root` options of running Docker daemons, such as snap's. Any process may have a daemon's name: only
+/// what its user controls counts.
+fn docker_folders(host: &HostPaths) -> Vec<UserPath> {
     let processes = fs::read_dir(&host.proc).into_iter().flatten().flatten();
     let of = |process: fs::DirEntry| {
         let line = fs::read(process.path().join("cmdline")).ok()?;
@@ -120,18 +124,18 @@ fn docker_folders(host: &HostPaths) -> BTreeSet<PathBuf> {
         let told = words.find_map(|word| word.strip_prefix(DOCKER_OPTION).map(ToOwned::to_owned))?;
         // `--data-root FOLDER`, or `--data-root=FOLDER`.
         let folder = if told.is_empty() { words.next()? } else { told.strip_prefix('=')?.to_owned() };
-        Some(PathBuf::from(folder))
+        Some(UserPath { path: folder.into(), user: Some(groups::user(&process.path())?) })
     };
     processes.filter_map(of).collect()
 }
 
-fn docker(files: &RootFiles<'_>, told: &BTreeSet<PathBuf>) -> Vec<EngineEntry> {
-    let settings = files.json(Path::new(DOCKER_SETTINGS));
-    let moved = settings.as_ref().and_then(|settings| settings.get("data-root")?.as_str());
-    let folders = told.iter().map(PathBuf::as_path).chain([Path::new(moved.unwrap_or(DOCKER))]);
-    let of = |folder: &PathBuf| {
-        let config = files.json(&folder.join("config.v2.json"))?;
-        let mut entry = EngineEntry::new("docker", config.get("ID")?.as_str()?);
+fn docker(files: &RootFiles<'_>, told: &[UserPath]) -> Vec<EngineEntry> {
+    let settings = files.json(&UserPath::of_root(DOCKER_SETTINGS));
+    let moved = settings.as_ref().and_then(|(settings, _)| settings.get("data-root")?.as_str());
+    let own = UserPath::of_root(moved.unwrap_or(DOCKER));
+    let of = |folder: &UserPath| {
+        let (config, user) = files.json(&folder.join("config.v2.json"))?;
+        let mut entry = EngineEntry::new("docker", config.get("ID")?.as_str()?, folder.user.unwrap_or(user));
         if let Some(name) = config.get("Name").and_then(Value::as_str) {
             name.trim_start_matches('/').clone_into(&mut entry.name);
         }
@@ -141,32 +145,34 @@ fn docker(files: &RootFiles<'_>, told: &BTreeSet<PathBuf>) -> Vec<EngineEntry> {
             None => entry,
         })
     };
+    let folders = told.iter().chain([&own]);
     folders.flat_map(|folder| files.list(&folder.join("containers"))).filter_map(|folder| of(&folder)).collect()
 }
 
 fn storage(files: &RootFiles<'_>) -> Vec<EngineEntry> {
-    let mut homes = files.list(Path::new("/home"));
-    homes.push("/root".into());
+    let mut homes = files.list(&UserPath::any("/home"));
+    homes.push(UserPath::any("/root"));
     let of_users = homes.iter().map(|home| home.join(STORAGE_AT_HOME));
-    let drivers = |storage: PathBuf| files.list(&storage);
-    let is_driver = |folder: &PathBuf| folder.to_string_lossy().ends_with("-containers");
-    let folders = std::iter::once(PathBuf::from(STORAGE)).chain(of_users).flat_map(drivers).filter(is_driver);
+    let drivers = |storage: UserPath| files.list(&storage);
+    let is_driver = |folder: &UserPath| folder.path.to_string_lossy().ends_with("-containers");
+    let folders = std::iter::once(UserPath::any(STORAGE)).chain(of_users).flat_map(drivers).filter(is_driver);
     folders.flat_map(|folder| stored(files, &folder)).collect()
 }
 
-fn stored(files: &RootFiles<'_>, folder: &Path) -> Vec<EngineEntry> {
-    let Some(Value::Array(list)) = files.json(&folder.join("containers.json")) else { return Vec::new() };
+fn stored(files: &RootFiles<'_>, folder: &UserPath) -> Vec<EngineEntry> {
+    let Some((Value::Array(list), user)) = files.json(&folder.join("containers.json")) else { return Vec::new() };
+    let folder = UserPath { user: Some(user), ..folder.clone() };
     let of = |stored: &Value| {
         let id = stored.get("id")?.as_str()?;
-        let mut entry = EngineEntry::new("podman", id);
+        let mut entry = EngineEntry::new("podman", id, user);
         if let Some(name) = stored.pointer("/names/0").and_then(Value::as_str) {
             name.clone_into(&mut entry.name);
         }
-        let running = Path::new(RUNNING).join(folder.file_name()?).join(id).join("userdata/pidfile");
-        entry.init = files.text(&running).and_then(|text| text.trim().parse().ok());
+        let running = UserPath { path: Path::new(RUNNING).join(folder.name()?), user: Some(user) };
+        entry.init = files.number(&running.join(id).join("userdata/pidfile"));
         // podman's name for the infrastructure container of a pod.
         let is_infra = entry.name.ends_with("-infra");
-        if let Some(config) = files.json(&folder.join(id).join("userdata/config.json"))
+        if let Some((config, _)) = files.json(&folder.join(id).join("userdata/config.json"))
             && let Some(annotations) = config.get("annotations")
         {
             if annotations.get(MANAGER).and_then(Value::as_str) == Some("cri-o") {
@@ -177,18 +183,18 @@ fn stored(files: &RootFiles<'_>, folder: &Path) -> Vec<EngineEntry> {
         entry.is_sandbox |= is_infra && entry.engine == "podman";
         Some(entry)
     };
-    list.iter().filter_map(of).collect()
+    list.iter().take_while(|_| files.has_left(user)).filter_map(of).collect()
 }
 
 fn containerd(files: &RootFiles<'_>) -> Vec<EngineEntry> {
-    let namespaces = CONTAINERD.iter().flat_map(|folder| files.list(Path::new(folder)));
-    let of = |folder: PathBuf| {
-        let is_dockers = folder.parent()?.file_name()? == DOCKER_NAMESPACE;
-        let mut entry =
-            EngineEntry::new(if is_dockers { "docker" } else { "containerd" }, folder.file_name()?.to_str()?);
-        entry.init = files.text(&folder.join("init.pid")).and_then(|text| text.trim().parse().ok());
+    let namespaces = CONTAINERD.iter().flat_map(|folder| files.list(&UserPath::of_root(*folder)));
+    let of = |folder: UserPath| {
+        let is_dockers = folder.path.parent()?.file_name()? == DOCKER_NAMESPACE;
+        let engine = if is_dockers { "docker" } else { "containerd" };
+        let mut entry = EngineEntry::new(engine, folder.name()?, 0);
+        entry.init = files.number(&folder.join("init.pid"));
         let config = files.json(&folder.join("config.json"));
-        Some(match config.as_ref().and_then(|config| config.get("annotations")) {
+        Some(match config.as_ref().and_then(|(config, _)| config.get("annotations")) {
             Some(annotations) => entry.with_annotations(annotations),
             None => entry,
         })
@@ -206,13 +212,13 @@ fn crun(files: &RootFiles<'_>) -> Vec<EngineEntry> {
 
 /// Reads the containers of a low-level runtime that was started without an engine.
 fn low_level(files: &RootFiles<'_>, engine: &'static str, folder: &str, file: &str, pid: &str) -> Vec<EngineEntry> {
-    let of = |folder: &PathBuf| {
-        let state = files.json(&folder.join(file))?;
-        let mut entry = EngineEntry::new(engine, folder.file_name()?.to_str()?);
+    let of = |folder: &UserPath| {
+        let (state, user) = files.json(&folder.join(file))?;
+        let mut entry = EngineEntry::new(engine, folder.name()?, user);
         entry.init = state.get(pid).and_then(number);
         Some(entry)
     };
-    files.list(Path::new(folder)).iter().filter_map(of).collect()
+    files.list(&UserPath::of_root(folder)).iter().filter_map(of).collect()
 }
 
 /// Parses a process number. Engines write 0 for a stopped container.

@@ -1,11 +1,11 @@
+use overhead_files::{ForeignFiles, ForeignLimits};
 use serde_json::Value;
 use std::cell::RefCell;
-use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// Longest file that is read. Engines' files have about 10 kB, or 100 kB with hundreds of environment variables.
-const MAX_BYTES: u64 = 4 << 20;
+/// Engines' files have about 10 kB, or 100 kB with hundreds of environment variables. A container has two or three.
+const LIMITS: ForeignLimits = ForeignLimits { file_bytes: 4 << 20, files: 2_000, bytes: 4 << 20 };
 
 /// Where to find a host's processes and files.
 #[derive(Clone, Debug)]
@@ -33,49 +33,77 @@ impl HostPaths {
 #[derive(Debug)]
 pub(crate) struct RootFiles<'host> {
     root: &'host Path,
+    files: ForeignFiles,
     unreadable: RefCell<Vec<PathBuf>>,
+}
+
+/// A file or folder, and the user who controls it: 0 for root.
+#[derive(Clone, Debug)]
+pub(crate) struct UserPath {
+    pub(crate) path: PathBuf,
+    /// `None` before it is opened: it may be any one user's.
+    pub(crate) user: Option<u32>,
+}
+
+impl UserPath {
+    pub(crate) fn any(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), user: None }
+    }
+
+    pub(crate) fn of_root(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), user: Some(0) }
+    }
+
+    pub(crate) fn join(&self, path: impl AsRef<Path>) -> Self {
+        Self { path: self.path.join(path), user: self.user }
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.path.file_name()?.to_str()
+    }
 }
 
 impl<'host> RootFiles<'host> {
     pub(crate) fn below(root: &'host Path) -> Self {
-        Self { root, unreadable: RefCell::default() }
+        Self { root, files: ForeignFiles::new(LIMITS), unreadable: RefCell::default() }
     }
 
     /// Returns the sorted paths in a folder; none if it does not exist.
-    pub(crate) fn list(&self, folder: &Path) -> Vec<PathBuf> {
-        let path = self.path(folder);
-        match fs::read_dir(&path) {
-            Ok(entries) => {
-                let mut names: Vec<_> = entries.flatten().map(|entry| folder.join(entry.file_name())).collect();
-                names.sort();
-                names
-            }
-            Err(error) => {
-                if error.kind() == io::ErrorKind::PermissionDenied {
-                    self.unreadable.borrow_mut().push(path);
-                }
-                Vec::new()
-            }
-        }
+    pub(crate) fn list(&self, folder: &UserPath) -> Vec<UserPath> {
+        let Ok((names, user)) = self.files.list(self.root, &folder.path, folder.user).inspect_err(|error| {
+            let is_unreadable = error.kind() == io::ErrorKind::PermissionDenied;
+            self.unreadable.borrow_mut().extend(is_unreadable.then(|| folder.path.clone()));
+        }) else {
+            return Vec::new();
+        };
+        let user = folder.user.or((user != 0).then_some(user));
+        names.into_iter().map(|name| UserPath { path: folder.path.join(name), user }).collect()
     }
 
-    /// Returns a file's text, with bytes that are not UTF-8 replaced; `None` if it is unreadable or too long.
-    pub(crate) fn text(&self, file: &Path) -> Option<String> {
-        let mut bytes = Vec::new();
-        let length = fs::File::open(self.path(file)).ok()?.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
-        (length as u64 <= MAX_BYTES).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    /// Returns a file's text, with bytes that are not UTF-8 replaced, and its user; `None` if it is unreadable or too
+    /// long, or of another user than the given one.
+    pub(crate) fn text(&self, file: &UserPath) -> Option<(String, u32)> {
+        let (bytes, user) = self.files.read(self.root, &file.path, file.user).ok()?;
+        Some((String::from_utf8_lossy(&bytes).into_owned(), user))
     }
 
-    /// Returns a file's JSON; `None` if it is unreadable or invalid.
-    pub(crate) fn json(&self, file: &Path) -> Option<Value> {
-        serde_json::from_str(&self.text(file)?).ok()
+    /// Returns a file's JSON and its user; `None` if it is unreadable or invalid.
+    pub(crate) fn json(&self, file: &UserPath) -> Option<(Value, u32)> {
+        let (text, user) = self.text(file)?;
+        Some((serde_json::from_str(&text).ok()?, user))
+    }
+
+    /// Returns a process number in a file.
+    pub(crate) fn number(&self, file: &UserPath) -> Option<u32> {
+        self.text(file)?.0.trim().parse().ok()
+    }
+
+    /// Returns whether more files of this user may be read.
+    pub(crate) fn has_left(&self, user: u32) -> bool {
+        self.files.has_left(user)
     }
 
     pub(crate) fn unreadable(self) -> Vec<PathBuf> {
         self.unreadable.into_inner()
-    }
-
-    fn path(&self, path: &Path) -> PathBuf {
-        self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 }

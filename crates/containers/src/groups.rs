@@ -41,6 +41,13 @@ impl CgroupProcess {
         let best = self.paths.iter().max_by_key(|(_, path)| of_path(path));
         best.map(|(_, path)| path.split('/').flat_map(ids_in).collect()).unwrap_or_default()
     }
+
+    /// Returns the user, other than root, in whose slice the process is: such a user may make groups of any name there.
+    pub(crate) fn slice_user(&self) -> Option<u32> {
+        let mut names = self.paths.iter().flat_map(|(_, path)| path.split('/'));
+        let user = |name: &str| name.strip_prefix("user-")?.strip_suffix(".slice")?.parse().ok();
+        names.find_map(|name| user(name).filter(|user| *user != 0))
+    }
 }
 
 /// Finds ids in a path component: `docker-ID.scope`, `ID`, `kubepods-podUID.slice:cri-containerd:ID`.
@@ -72,6 +79,28 @@ pub(crate) fn processes(host: &HostPaths) -> io::Result<Vec<CgroupProcess>> {
 /// Reads a text file. Group and process names may hold any bytes, but no relevant name holds invalid UTF-8.
 fn text(file: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
+}
+
+/// Returns the user of a process, real and effective; `None` if these differ. The owner of its folder may be root instead.
+pub(crate) fn user(process: &Path) -> Option<u32> {
+    let status = text(&process.join("status")).ok()?;
+    let mut users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace();
+    let user = users.next()?;
+    users.next().filter(|effective| *effective == user)?.parse().ok()
+}
+
+/// Returns whether a process is a user's: it runs as this user, or in a user namespace that has this user but not root.
+pub(crate) fn is_of_user(host: &HostPaths, pid: u32, user: u32) -> bool {
+    let process = host.proc.join(pid.to_string());
+    let map = text(&process.join("uid_map")).unwrap_or_default();
+    let has = |user: u64| {
+        // Inside, outside, length.
+        map.lines().any(|line| {
+            let numbers: Vec<u64> = line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
+            matches!(*numbers, [_, first, length] if (first..first + length).contains(&user))
+        })
+    };
+    self::user(&process) == Some(user) || (has(user.into()) && !has(0))
 }
 
 /// Returns the inode of a process's network namespace; `None` if it may not be inspected.

@@ -15,7 +15,7 @@ pub use error::Error;
 pub use files::HostPaths;
 
 use engines::EngineEntry;
-use groups::CgroupProcess;
+use groups::{CgroupProcess, ContainerId};
 use overhead_model::record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -111,7 +111,7 @@ impl HostContainers {
     pub fn read(host: &HostPaths) -> Result<Self, Error> {
         let processes = groups::processes(host).map_err(|error| Error::Proc(error.to_string()))?;
         let (entries, unreadable) = engines::entries(host);
-        let mut all = join(&entries, &processes);
+        let mut all = join(&entries, &processes, &|user, pid| user == 0 || groups::is_of_user(host, pid, user));
         for container in &mut all {
             container.network_namespace =
                 container.pids.first().and_then(|pid| groups::network_namespace(host, &pid.to_string()));
@@ -162,17 +162,29 @@ impl HostContainers {
     }
 }
 
-/// Assigns each process to its container.
-fn join(entries: &[EngineEntry], processes: &[CgroupProcess]) -> Vec<RunningContainer> {
-    let mut members = BTreeMap::<&str, BTreeSet<u32>>::new();
+/// Assigns each process to its container. An entry only has processes that `may_have` allows its user.
+fn join(
+    entries: &[EngineEntry],
+    processes: &[CgroupProcess],
+    may_have: &dyn Fn(u32, u32) -> bool,
+) -> Vec<RunningContainer> {
+    let mut members = BTreeMap::<(u32, &str), BTreeSet<u32>>::new();
     let mut nameless = BTreeMap::<&str, (Option<&'static str>, BTreeSet<u32>)>::new();
-    let known: BTreeSet<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
+    let mut known = BTreeMap::<&str, Vec<u32>>::new();
+    for entry in entries {
+        known.entry(&entry.id).or_default().push(entry.user);
+    }
     for process in processes {
         // The innermost known id counts. In nested containers, the inner engine's files are not on this host.
-        let ids = process.container_ids();
-        match ids.iter().rev().find(|id| known.contains(id.id)) {
-            Some(id) => {
-                members.entry(id.id).or_default().insert(process.pid);
+        let (ids, slice_user) = (process.container_ids(), process.slice_user());
+        let of_user = |id: &ContainerId<'_>| {
+            let (id, users) = known.get_key_value(id.id)?;
+            let may_have = |user: &u32| slice_user.is_none_or(|own| own == *user) && may_have(*user, process.pid);
+            Some((users.iter().copied().find(may_have)?, *id))
+        };
+        match ids.iter().rev().find_map(of_user) {
+            Some(found) => {
+                members.entry(found).or_default().insert(process.pid);
             }
             None => {
                 if let Some(id) = ids.last() {
@@ -186,14 +198,15 @@ fn join(entries: &[EngineEntry], processes: &[CgroupProcess]) -> Vec<RunningCont
     let taken: BTreeSet<u32> =
         members.values().chain(nameless.values().map(|(_, pids)| pids)).flatten().copied().collect();
     // Finds other containers by their first process.
-    for entry in entries.iter().filter(|entry| !members.contains_key(entry.id.as_str())).collect::<Vec<_>>() {
-        let pids = groups::container_processes(entry.init, processes, &taken);
+    for entry in entries.iter().filter(|entry| !members.contains_key(&(entry.user, &*entry.id))).collect::<Vec<_>>() {
+        let mut pids = groups::container_processes(entry.init, processes, &taken);
+        pids.retain(|pid| may_have(entry.user, *pid));
         if !pids.is_empty() {
-            members.insert(&entry.id, pids);
+            members.insert((entry.user, &entry.id), pids);
         }
     }
     let named = entries.iter().filter_map(|entry| {
-        let pids = members.remove(entry.id.as_str())?;
+        let pids = members.remove(&(entry.user, &*entry.id))?;
         let EngineEntry { id, name, engine, pod, is_sandbox, .. } = entry.clone();
         Some(RunningContainer { id, name, engine: Some(engine), pod, is_sandbox, pids, network_namespace: None })
     });

@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use overhead_containers::{Error, HostContainers, HostPaths};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
+use std::os::unix::fs::chown;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const ONE: &str = "40a021d090fa4fbf81b5f0fe947dc82d1c915f359e8289130eba193cf9bf3e6e";
 const TWO: &str = "4203dda74c877fc9bfe62aef0d4cec9289c6508a0197ef4a1fd4853dca866712";
@@ -74,6 +77,7 @@ fn docker_with_a_root_that_its_daemon_was_told() {
     for words in [&b"/snap/docker/1/bin/dockerd\0--data-root=/srv/d\0"[..], b"dockerd\0-D\0--data-root\0/srv/d\0"] {
         let lab = Lab::new();
         lab.put_bytes("proc/50/cmdline", words);
+        lab.put("proc/50/status", "Name:\tdockerd\nUid:\t0\t0\t0\t0\n");
         lab.put_bytes("proc/51/cmdline", b"other\0--data-root\0/srv/other\0");
         lab.docker("srv/d", ONE, "cache", 70, "{}");
         lab.docker("srv/other", TWO, "none", 71, "{}");
@@ -195,6 +199,105 @@ fn a_container_that_no_file_tells_of_goes_by_its_number() {
     let unknown = lab.containers().find("cache").unwrap_err().to_string();
     assert_eq!(unknown, "no running container matches cache: found 40a021d090fa (docker 40a021d090fa)");
     assert_eq!(lab.containers().find("40a021d090fa").unwrap().id, ONE);
+}
+
+/// A user, not root.
+const USER: u32 = 60_001;
+
+impl Lab {
+    /// Gives what is below a path to the user, or returns false without the right to.
+    fn give(&self, path: &str) -> bool {
+        let path = self.0.path().join(path);
+        let below = fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let below: Vec<_> = below.collect();
+        chown(&path, Some(USER), None).is_ok()
+            && below.iter().all(|path| self.give(path.strip_prefix(self.0.path()).unwrap().to_str().unwrap()))
+    }
+
+    fn status(&self, pid: u32, user: u32) {
+        self.put(&format!("proc/{pid}/status"), &format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n"));
+    }
+}
+
+#[test]
+fn a_users_files_describe_that_users_processes_alone() {
+    let lab = Lab::new();
+    let storage = "home/mallory/.local/share/containers/storage/overlay-containers/containers.json";
+    let list = format!(
+        r#"[{{"id":"{ONE}","names":["forged"]}},{{"id":"{TWO}","names":["own"]}},{{"id":"{THREE}","names":["inside"]}}]"#
+    );
+    lab.put(storage, &list);
+    lab.docker("var/lib/docker", ONE, "real", 0, "{}");
+    if !lab.give("home/mallory") {
+        println!("skipped: it takes root's rights");
+        return;
+    }
+    for (pid, id, user) in [(50, ONE, 0), (51, TWO, USER), (52, THREE, 100_998)] {
+        lab.process(pid, 1, &format!("/libpod_parent/libpod-{id}"));
+        lab.status(pid, user);
+    }
+    lab.put("proc/50/uid_map", "0 0 4294967295\n");
+    // As in a container of podman that the user started, where 999 runs the database.
+    lab.put("proc/52/uid_map", &format!("0 {USER} 1\n1 100000 65536\n"));
+    let wanted = [("inside", "podman", 52), ("own", "podman", 51), ("real", "docker", 50)];
+    assert_eq!(lab.found(), wanted.map(|(name, engine, pid)| (name.into(), Some(engine), vec![pid])));
+}
+
+#[test]
+fn a_users_group_with_the_name_of_a_container_is_none_of_roots() {
+    let lab = Lab::new();
+    lab.docker("var/lib/docker", ONE, "real", 70, "{}");
+    lab.process(70, 1, &format!("/system.slice/docker-{ONE}.scope"));
+    lab.process(71, 1, &format!("/user.slice/user-{USER}.slice/user@{USER}.service/docker-{ONE}.scope"));
+    assert_eq!(lab.containers().find("real").unwrap().pids, [70].into());
+}
+
+#[test]
+fn a_daemon_of_a_user_leads_to_what_that_user_controls() {
+    for (owner, wanted) in [(0, "40a021d090fa"), (USER, "real"), (60_002, "40a021d090fa")] {
+        let lab = Lab::new();
+        lab.put_bytes("proc/50/cmdline", b"dockerd\0--data-root\0/tmp/d\0");
+        lab.status(50, owner);
+        lab.docker("tmp/d", ONE, "real", 70, "{}");
+        lab.docker("tmp/d", TWO, "forged", 71, "{}");
+        for (pid, id, user) in [(70, ONE, USER), (71, TWO, 0)] {
+            lab.process(pid, 1, &format!("/docker/{id}"));
+            lab.status(pid, user);
+        }
+        if !lab.give("tmp/d") {
+            println!("skipped: it takes root's rights");
+            return;
+        }
+        let found = lab.found();
+        let names: Vec<&str> = found.iter().map(|(name, ..)| &**name).collect();
+        assert!(names.contains(&wanted) && !names.contains(&"forged"), "{owner}: {names:?}");
+    }
+}
+
+#[test]
+fn a_fifo_and_many_links_to_one_long_file_take_no_time() {
+    let lab = Lab::new();
+    let storage = "home/mallory/.local/share/containers/storage";
+    let list: Vec<String> = (0..200_000).map(|number| format!(r#"{{"id":"{number:x}"}}"#)).collect();
+    lab.put(&format!("{storage}/a-containers/containers.json"), &format!("[{}]", list.join(",")));
+    let file = lab.0.path().join(storage).join("a-containers/containers.json");
+    for number in 0..300 {
+        let folder = lab.0.path().join(storage).join(format!("b{number}-containers"));
+        fs::create_dir(&folder).unwrap();
+        fs::hard_link(&file, folder.join("containers.json")).unwrap();
+    }
+    let fifo = lab.0.path().join(storage).join("c-containers");
+    fs::create_dir(&fifo).unwrap();
+    mknodat(CWD, fifo.join("containers.json"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    lab.docker("var/lib/docker", ONE, "real", 70, "{}");
+    lab.process(70, 1, &format!("/docker/{ONE}"));
+    if !lab.give("home/mallory") {
+        println!("skipped: it takes root's rights");
+        return;
+    }
+    let started = Instant::now();
+    assert_eq!(lab.found(), [("real".into(), Some("docker"), vec![70])]);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -159,6 +159,9 @@ pub const SIZES: usize = 1 << 14;
 /// TLS session secrets remembered from key logs, about 100 bytes each: five for each of 200,000 connections.
 pub const SECRETS: usize = 1 << 20;
 
+/// Bytes read of a key log at a time: twice the longest log of [`SECRETS`] secrets. A device or a pipe that exceeds it has no end.
+pub const KEY_LOG_BYTES: u64 = 512 << 20;
+
 /// Bytes read of a TLS hello: four times the size of one with a post-quantum key share.
 pub const HELLO: usize = 8 << 10;
 

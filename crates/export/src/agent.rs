@@ -25,6 +25,6 @@ pub fn write(dataset: &Dataset) -> Result<u8> {
         let fields = statement_fields(span_ns);
         write_table(&mut sink, dataset, place("agent_statements"), fields, (rows.statements, statements))?;
     }
-    sink.finish()?.publish(&before)?;
+    sink.finish()?.publish(&dataset.root, &before)?;
     Ok(COMPLETE)
 }

@@ -3,9 +3,10 @@
 use crate::encode::{DatasetFormat, TableLayout};
 use crate::table::ExportField;
 use anyhow::{Context, Error, Result, anyhow};
-use overhead_files::open_lock;
+use overhead_files::OutputFolder;
 use std::fmt::Write;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// In the order their files appear: a run listed in the last table is complete.
@@ -56,19 +57,16 @@ impl Dataset {
     ///
     /// Another export is running, or the folder is not writable.
     pub fn lock(&self) -> Result<DatasetLock> {
-        let folder = self.root.join("runs").join(self.partition());
-        fs::create_dir_all(&folder).map_err(cannot_write(&folder))?;
-        let path = folder.join(LOCK);
-        let file = open_lock(&path).map_err(cannot_write(&folder))?;
-        // Some file systems have no locks; continue without.
-        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        let path = self.table("runs");
+        let (folder, _) = folder(&self.root, &path).map_err(cannot_write(&path))?;
+        if !folder.lock() {
             return Err(anyhow!(
                 "run {} of host {} is being written by another export: wait until it has ended, or choose another name with --run",
                 self.run,
                 self.host
             ));
         }
-        Ok(DatasetLock { path, _file: file })
+        Ok(DatasetLock { path, _folder: folder })
     }
 
     /// Returns the existing files of this run; fails if there are any, unless forced. Removes leftovers of killed exports.
@@ -77,10 +75,8 @@ impl Dataset {
         for folder in TABLES.iter().flat_map(|table| self.folders(&self.root.join(table))) {
             let listed = fs::read_dir(&folder).with_context(|| format!("{} cannot be read", folder.display()))?;
             for path in listed.flatten().map(|entry| entry.path()) {
-                if path.ends_with(LOCK) {
-                    // Our lock.
-                } else if is_part(&path) {
-                    remove_stale_part(&path)?;
+                if is_part(&path) {
+                    self.remove_stale_part(&path)?;
                 } else {
                     files.push(path);
                 }
@@ -97,6 +93,17 @@ impl Dataset {
         }
     }
 
+    /// Removes an incomplete file. Fails if its writer still has it locked.
+    fn remove_stale_part(&self, part: &Path) -> Result<()> {
+        let removed = folder(&self.root, part).and_then(|(folder, name)| {
+            if folder.open(&name).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock))) {
+                return Err(io::Error::other("another export of the same run writes it: wait until it has ended"));
+            }
+            folder.remove(&name)
+        });
+        removed.with_context(|| format!("{} cannot be removed", part.display()))
+    }
+
     /// Returns this run's folders in a table.
     fn folders(&self, table: &Path) -> Vec<PathBuf> {
         let mut parents = vec![table.to_owned()];
@@ -108,26 +115,30 @@ impl Dataset {
     }
 }
 
-const LOCK: &str = ".lock";
+/// Opens the folder of a file in a data set, or creates it, and returns the file's name. Follows no link below `root`.
+pub fn folder(root: &Path, file: &Path) -> io::Result<(OutputFolder, String)> {
+    let folder =
+        file.parent().and_then(|folder| folder.strip_prefix(root).ok()).ok_or(io::ErrorKind::InvalidFilename)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok((OutputFolder::below(root, folder)?, name))
+}
 
 /// Held while an export runs.
 #[derive(Debug)]
 pub struct DatasetLock {
     path: PathBuf,
-    _file: File,
+    _folder: OutputFolder,
 }
 
 impl Drop for DatasetLock {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
         remove_folders(&self.path);
     }
 }
 
 /// Returns the name of an incomplete file.
-pub fn temporary_path(place: &Path) -> PathBuf {
-    let name = place.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    place.with_file_name(format!(".{name}.{}.part", std::process::id()))
+pub fn temporary_name(name: &str) -> String {
+    format!(".{name}.{}.part", std::process::id())
 }
 
 /// Removes the empty parent folders of a deleted file, up to its table.
@@ -136,7 +147,7 @@ pub fn remove_folders(file: &Path) {
     folders.map_while(|folder| fs::remove_dir(folder).ok()).for_each(drop);
 }
 
-pub fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Error {
+pub fn cannot_write(path: &Path) -> impl Fn(io::Error) -> Error {
     move |error| anyhow!("{} cannot be written: {error}: choose another folder with -o, or make room", path.display())
 }
 
@@ -150,19 +161,6 @@ fn is_part(path: &Path) -> bool {
     path.file_name()
         .map(|name| name.to_string_lossy())
         .is_some_and(|name| name.starts_with('.') && name.ends_with(".part"))
-}
-
-/// Removes an incomplete file. Fails if its writer still has it locked.
-fn remove_stale_part(part: &Path) -> Result<()> {
-    if let Ok(file) = File::open(part)
-        && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
-    {
-        return Err(anyhow!(
-            "{} is being written by another export of the same run: wait until it has ended",
-            part.display()
-        ));
-    }
-    fs::remove_file(part).with_context(|| format!("{} cannot be removed", part.display()))
 }
 
 /// Returns the UTC date.

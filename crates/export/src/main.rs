@@ -229,7 +229,7 @@ impl ExportCli {
         }
         let (run, written) = finish(source, dataset, read, warnings)?;
         stop.check()?;
-        let places = written.publish(&before)?;
+        let places = written.publish(&dataset.root, &before)?;
         self.report(dataset, &run, &places, started.elapsed());
         Ok(run.exit)
     }
@@ -345,7 +345,7 @@ fn write_table<B: Send + Sync + 'static>(
     (batch, rows): (B, usize),
 ) -> Result<()> {
     let layout = Arc::new(dataset.layout(table, fields)?);
-    let file = Arc::new(FilePlan::new(place, &layout));
+    let file = Arc::new(FilePlan::new(&dataset.root, place, &layout));
     let _ = sink.append(&file, &layout, batch, rows) && sink.end(&file);
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! Threads encode batches, and one thread appends them in their original order. The files do not depend on the number
 //! of threads.
 
-use crate::dataset::{cannot_write, remove_folders, temporary_path};
+use crate::dataset::{cannot_write, folder, remove_folders, temporary_name};
 use crate::encode::{EncodedPart, ParquetLayout, TableLayout};
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use parquet::file::writer::SerializedFileWriter;
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, IntoInnerError, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -25,17 +25,25 @@ struct FilePiece {
 /// A file to write.
 #[derive(Debug)]
 pub struct FilePlan {
+    /// Folder of the data set.
+    root: PathBuf,
     /// Final path.
     pub place: PathBuf,
-    temporary: PathBuf,
     parquet: Option<ParquetLayout>,
     head: Vec<u8>,
 }
 
 impl FilePlan {
-    pub fn new<B>(place: PathBuf, layout: &TableLayout<B>) -> Self {
-        let temporary = temporary_path(&place);
-        Self { place, temporary, parquet: layout.parquet().cloned(), head: layout.head() }
+    pub fn new<B>(root: &Path, place: PathBuf, layout: &TableLayout<B>) -> Self {
+        Self { root: root.to_owned(), place, parquet: layout.parquet().cloned(), head: layout.head() }
+    }
+
+    /// Gives the complete file its name, or removes it.
+    fn settle(&self, is_kept: bool) -> io::Result<()> {
+        let (folder, name) = folder(&self.root, &self.place)?;
+        let temporary = temporary_name(&name);
+        let kept = if is_kept { folder.rename(&temporary, &name) } else { Err(io::ErrorKind::Interrupted.into()) };
+        kept.inspect_err(|_| drop(folder.remove(&temporary)))
     }
 }
 
@@ -47,18 +55,16 @@ pub struct WrittenFiles {
 
 impl WrittenFiles {
     /// Renames all files in the order of their creation, and replaces those of an earlier export. Returns their paths.
-    pub fn publish(mut self, before: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    pub fn publish(mut self, root: &Path, before: &[PathBuf]) -> Result<Vec<PathBuf>> {
         // Remove the table `runs` first: a run listed there must be complete.
         for path in before.iter().rev() {
-            fs::remove_file(path).map_err(|error| anyhow!("{} cannot be replaced: {error}", path.display()))?;
+            let removed = folder(root, path).and_then(|(folder, name)| folder.remove(&name));
+            removed.map_err(|error| anyhow!("{} cannot be replaced: {error}", path.display()))?;
         }
         let mut places = Vec::new();
         while !self.files.is_empty() {
             let file = self.files.remove(0);
-            fs::rename(&file.temporary, &file.place).map_err(|error| {
-                let _ = fs::remove_file(&file.temporary);
-                cannot_write(&file.place)(error)
-            })?;
+            file.settle(true).map_err(cannot_write(&file.place))?;
             places.push(file.place.clone());
         }
         Ok(places)
@@ -68,7 +74,7 @@ impl WrittenFiles {
 impl Drop for WrittenFiles {
     fn drop(&mut self) {
         for file in &self.files {
-            let _ = fs::remove_file(&file.temporary);
+            let _ = file.settle(false);
             remove_folders(&file.place);
         }
     }
@@ -174,11 +180,9 @@ enum OpenFile {
 
 impl OpenFile {
     fn create(plan: &Arc<FilePlan>, written: &mut WrittenFiles) -> Result<Self> {
-        let folder = plan.place.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(cannot_write(folder))?;
-        // Do not follow a planted link.
-        let _ = fs::remove_file(&plan.temporary);
-        let file = File::create_new(&plan.temporary).map_err(cannot_write(&plan.place))?;
+        let opened = folder(&plan.root, &plan.place);
+        let file = opened.and_then(|(folder, name)| folder.create_temporary(&temporary_name(&name)));
+        let file = file.map_err(cannot_write(&plan.place))?;
         written.files.push(Arc::clone(plan));
         // The lock shows others that the file is in use. Some file systems have none.
         let _ = file.try_lock();

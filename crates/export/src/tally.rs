@@ -11,7 +11,9 @@ use crate::table::statements::{StatementKey, StatementList, StatementSums};
 use anyhow::{Result, anyhow};
 use foldhash::fast::FixedState;
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
-use overhead_model::{ConnectionEnds, ConnectionSummary, Frame, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally};
+use overhead_model::{
+    ConnectionEnds, ConnectionSummary, Frame, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
+};
 use overhead_reading::{DissectWindows, Schedule, add_window};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -188,7 +190,7 @@ impl ExportTally {
         let number = self.days.files.entry(day).or_default();
         let place = self.dataset.daily("operations", day * DAY_NS, *number);
         *number += 1;
-        let plan = Arc::new(FilePlan::new(place, &self.operations));
+        let plan = Arc::new(FilePlan::new(&self.dataset.root, place, &self.operations));
         self.days.open.insert(day, (plan, OperationBatch::default()));
     }
 
@@ -208,7 +210,7 @@ impl ExportTally {
             return;
         }
         let Self { connections_file, dataset, connections, .. } = self;
-        let plan = || Arc::new(FilePlan::new(dataset.table("connections"), connections));
+        let plan = || Arc::new(FilePlan::new(&dataset.root, dataset.table("connections"), connections));
         let file = Arc::clone(connections_file.get_or_insert_with(plan));
         let rows = ended.len();
         self.stop_unless(|tally| tally.sink.append(&file, &tally.connections, ended, rows));

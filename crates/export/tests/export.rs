@@ -297,6 +297,33 @@ fn nothing_is_left_of_an_export_that_fails() {
     assert_eq!(files(&data.path().join("cut")).len(), 4);
 }
 
+#[test]
+#[cfg(unix)]
+fn a_planted_link_leads_nowhere_and_files_are_private() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    for table in ["operations", "runs", "runs/host=lab"] {
+        let (data, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir_all(data.path().join(table).parent().unwrap()).unwrap();
+        symlink(victim.path(), data.path().join(table)).unwrap();
+        let output = export(data.path(), &[&fixture("redis-get-set")], &["--host", "lab", "--run", "a", "--force"]);
+        assert_eq!(output.status.code(), Some(1), "{table}");
+        assert_eq!(fs::read_dir(victim.path()).unwrap().count(), 0, "{table}");
+    }
+    let data = tempfile::tempdir().unwrap();
+    let root = data.path().join("data");
+    exported(&root, &[&fixture("redis-get-set")], &["--host", "lab", "--run", "a"]);
+    let file = root.join(part("operations", "a"));
+    assert_eq!([&root, file.parent().unwrap(), &file].map(mode), [0o700, 0o700, 0o600]);
+    // A group that the folder hands on may read.
+    let root = data.path().join("of a group");
+    fs::create_dir(&root).unwrap();
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o2750)).unwrap();
+    exported(&root, &[&fixture("redis-get-set")], &["--host", "lab", "--run", "a"]);
+    let file = root.join(part("operations", "a"));
+    assert_eq!([file.parent().unwrap(), &file].map(mode), [0o2750, 0o640]);
+}
+
 fn number_or_none(row: &Row, column: &str) -> Option<i64> {
     match row.get_column_iter().find(|(name, _)| *name == column).unwrap().1 {
         Field::Long(value) => Some(*value),

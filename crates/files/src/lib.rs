@@ -1,25 +1,31 @@
-//! Writes results: completely or not at all, with the right owner, and never through a planted link.
+//! Writes results: completely or not at all, with the right owner, and never through a planted link. Reads files of
+//! other users, without being blocked or misled by them.
 //!
 //! - [`OutputFolder`] holds the results of a run; [`ReservedFile`] is disk space reserved in it.
 //! - [`add_sections`] completes man pages.
-//! - [`write_named`], [`open_named`] and [`open_lock`] are for single files that the user named.
+//! - [`write_named`], [`open_named`] and [`open_scratch`] are for single files that the user named.
+//! - [`ForeignFiles`] reads what other users control.
 
 #![forbid(unsafe_code)]
 
+#[cfg(unix)]
+mod foreign;
 mod manual;
 #[cfg(not(unix))]
 mod portable;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(unix)]
+pub use foreign::{ForeignFiles, ForeignLimits};
 pub use manual::add_sections;
 #[cfg(not(unix))]
-pub use portable::{PortableFolder as OutputFolder, open_lock, open_named, write_named};
+pub use portable::{PortableFolder as OutputFolder, open_named, open_scratch, write_named};
 use std::env;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 #[cfg(unix)]
-pub use unix::{OutputFolder, open_lock, open_named, write_named};
+pub use unix::{OutputFolder, open_named, open_scratch, write_named};
 
 /// Disk space for a file that is yet to be written.
 #[derive(Debug)]

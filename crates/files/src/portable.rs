@@ -112,7 +112,13 @@ pub fn open_named(path: &Path, _mode: u32, _owner: Option<FileOwner>) -> io::Res
     File::create(path)
 }
 
-/// Opens or creates a file used only for locking.
-pub fn open_lock(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(false).open(path)
+/// Opens a temporary file beside another, deleted on close.
+pub fn open_scratch(beside: &Path) -> io::Result<File> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(beside.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
+    name.push(format!(".{}", std::process::id()));
+    let path = beside.with_file_name(name);
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(path)?;
+    Ok(file)
 }

@@ -3,7 +3,7 @@
 use super::{FileOwner, ReservedFile};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fallocate, fchown,
-    flock, fstat, fsync, mkdir, open, openat, renameat, renameat_with, statat, unlinkat,
+    flock, fstat, fsync, mkdir, mkdirat, open, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -12,6 +12,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl FileOwner {
     /// Gives an open file or folder to this owner.
@@ -67,6 +69,28 @@ impl OutputFolder {
         Ok(Self { path: path.to_owned(), folder, owner, file_mode: mode & 0o666, is_new: true })
     }
 
+    /// Opens a folder below `root`, or creates it and its parents for their owner alone; follows no link below `root`. If
+    /// `root` hands its group on (the set-group-ID bit), the group may read as well.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::NotADirectory`] for a symbolic link, or the system's.
+    pub fn below(root: &Path, path: &Path) -> io::Result<Self> {
+        if !root.exists() {
+            Self::make(root, 0o700, None)?;
+        }
+        let mut folder = open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mode = if fstat(&folder)?.st_mode & 0o2000 == 0 { 0o700 } else { 0o2750 };
+        for step in path.components() {
+            match mkdirat(&folder, step.as_os_str(), Mode::from_raw_mode(mode)) {
+                Err(Errno::EXIST) | Ok(()) => {}
+                Err(error) => return Err(error.into()),
+            }
+            folder = openat(&folder, step.as_os_str(), FOLDER, Mode::empty())?;
+        }
+        Ok(Self { path: root.join(path), folder, owner: None, file_mode: mode & 0o640, is_new: false })
+    }
+
     /// Returns the path as the user named it.
     pub fn path(&self) -> &Path {
         &self.path
@@ -100,10 +124,25 @@ impl OutputFolder {
 
     /// Returns whether there is a file of this name that starts with these bytes.
     pub fn holds_start(&self, name: &str, start: &[u8]) -> bool {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(file) = openat(&self.folder, name, flags, Mode::empty()) else { return false };
         let mut found = vec![0; start.len()];
-        File::from(file).read_exact(&mut found).is_ok() && found == start
+        self.open(name).and_then(|mut file| file.read_exact(&mut found)).is_ok() && found == start
+    }
+
+    /// Opens an entry for reading, without waiting for a FIFO.
+    pub fn open(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.folder, name, flags, Mode::empty())?))
+    }
+
+    /// Creates a new file under a temporary name, as private as the folder. Replaces one that was left behind.
+    pub fn create_temporary(&self, name: &str) -> io::Result<File> {
+        self.remove(name)?;
+        self.create(name, self.file_mode)
+    }
+
+    /// Gives a file another name. Replaces a file or a link of that name.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.folder, from, &self.folder, to)?)
     }
 
     /// Creates a new file.
@@ -171,8 +210,7 @@ fn create_folder(path: &Path, mode: u32, owner: Option<FileOwner>) -> io::Result
 }
 
 fn open_folder(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(open(path, flags, Mode::empty())?)
+    Ok(open(path, FOLDER, Mode::empty())?)
 }
 
 /// Allocates disk space, by writing if the file system has no other way.
@@ -224,10 +262,12 @@ pub fn write_named(path: &Path, bytes: &[u8], owner: Option<FileOwner>, replaces
     written().inspect_err(|_: &io::Error| discard(&folder, &part))
 }
 
-/// Opens or creates a file used only for locking. A symbolic link is an error.
-pub fn open_lock(path: &Path) -> io::Result<File> {
-    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(File::from(open(path, flags, Mode::from_raw_mode(0o666))?))
+/// Opens a temporary file beside another, for its owner alone. It has no name, and is deleted on close.
+pub fn open_scratch(beside: &Path) -> io::Result<File> {
+    let (folder, name) = open_parent(beside)?;
+    let (file, part) = create_part(&folder, name, 0o600, None)?;
+    unlinkat(&folder, &part, AtFlags::empty())?;
+    Ok(file)
 }
 
 /// The object that a name in a folder refers to.

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use overhead_model::say;
+use rustix::process::Signal as Kill;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ pub struct CaptureSignals {
     pub usr1: Signal,
     /// Reports that a process of the command has ended.
     pub child: Signal,
+    /// Turns the signal at the limit of a file's size (`ulimit -f`) into an error of the write.
+    _file_size: Signal,
 }
 
 /// Signals that end a capture.
@@ -57,7 +60,9 @@ impl CaptureSignals {
             first: None,
             requests: 0,
         };
-        Ok(Self { end, usr1: signal(SignalKind::user_defined1())?, child: signal(SignalKind::child())? })
+        let file_size = signal(SignalKind::from_raw(Kill::XFSZ.as_raw()))?;
+        let (usr1, child) = (signal(SignalKind::user_defined1())?, signal(SignalKind::child())?);
+        Ok(Self { end, usr1, child, _file_size: file_size })
     }
 }
 
@@ -164,7 +169,7 @@ pub async fn or_never<F: Future>(future: Option<F>) -> F::Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{Signal as Kill, getpid, kill_process};
+    use rustix::process::{getpid, kill_process};
     use std::sync::mpsc::channel;
 
     #[tokio::test]

@@ -17,7 +17,7 @@ use crate::threads::{CaptureLimits, CaptureThreads};
 use crate::warmup::WarmUp;
 use crate::witness::TcpWitness;
 use crate::{announce, cost};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use overhead_capture::WriterOptions;
 use overhead_capture::live::StopHandle;
 use overhead_containers::HostContainers;
@@ -36,6 +36,8 @@ use tokio::process::Child;
 
 /// Time for connections to close after the command has ended.
 const TEARDOWN: Duration = Duration::from_millis(100);
+/// Address space that must be left at the start: the ring of the kernel, 400 MiB for all connections, and stacks.
+const MEMORY: usize = 640 << 20;
 /// Message for a capture that was aborted before it started.
 const NOTHING_CAPTURED: &str = "a file or a pipe could not be opened in time, and nothing was captured";
 /// Message if the user first asks for the end after the capture has ended.
@@ -158,6 +160,7 @@ impl CaptureSession {
 
     /// Starts the counters, the capture and the command.
     fn start(plan: Arc<CapturePlan>, folder: Option<Arc<RunFolder>>, output: CommandOutput) -> Result<Self> {
+        check_memory()?;
         let listen = |address| MetricsServer::listen("--metrics", address, &[METRICS], None);
         let metrics = plan.metrics.map(listen).transpose()?;
         plan.metrics.iter().for_each(|address| plan.say(&format!("metrics at http://{address}/metrics")));
@@ -269,6 +272,12 @@ impl CaptureSession {
     }
 }
 
+/// Refuses to start under a limit on memory (`ulimit -v`) that would end the program in the middle of a capture.
+fn check_memory() -> Result<()> {
+    let fix = "MiB of address space, and the system does not give that much: raise the limit with ulimit -v";
+    Vec::<u8>::new().try_reserve_exact(MEMORY).map_err(|_| anyhow!("a capture may need {} {fix}", MEMORY >> 20))
+}
+
 /// Describes the remains of an aborted capture.
 fn kept(plan: &CapturePlan, folder: Option<&RunFolder>) -> String {
     match (folder, plan.packet_file()) {
@@ -339,7 +348,7 @@ impl CaptureSession {
             Windows::new(cycle, plan.sample.seed.unwrap_or(now_ns), now_ns)
         });
         let packets = self.packets(about, windows)?;
-        let keys = KeyReader::follow(&plan.keys);
+        let keys = KeyReader::follow(&plan.keys)?;
         let mut tally = Aggregate::new()
             .with_peers()
             .with_rows_by(plan.result.by)
@@ -354,7 +363,8 @@ impl CaptureSession {
         let LimitPlan { frames, operations, .. } = plan.limits;
         let (start_ns, warmup) = (Arc::clone(&self.start_ns), self.warmup.clone());
         let limits = CaptureLimits { frames, operations, start_ns, warmup, windows };
-        self.threads = Some(CaptureThreads::start(source, dissection, keys, packets, (limits, self.only.take()), work));
+        self.threads =
+            Some(CaptureThreads::start(source, dissection, keys, packets, (limits, self.only.take()), work)?);
         Ok(())
     }
 

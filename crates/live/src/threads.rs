@@ -10,7 +10,7 @@ use super::only::CommandFilter;
 use super::queue::{FrameBatch, QueueInlet, frame_queue};
 use super::rotation::{FrameFate, PacketFiles, PacketSet};
 use super::warmup::WarmUp;
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use overhead_capture::live::{StopHandle, return_large_blocks};
 use overhead_capture::{KernelStats, NextFrame, SourceError, WriteError};
 use overhead_dissect::{KeyLog, Totals};
@@ -23,7 +23,7 @@ use overhead_report::{Aggregate, OperationKind};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
@@ -99,6 +99,10 @@ pub struct CaptureThreads {
 
 impl CaptureThreads {
     /// Starts both threads.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses a thread.
     pub fn start(
         source: impl LiveInput,
         dissection: Dissection,
@@ -106,7 +110,7 @@ impl CaptureThreads {
         packets: Option<PacketFiles>,
         (limits, only): (CaptureLimits, Option<CommandFilter>),
         work: Option<SharedWorkListener>,
-    ) -> Self {
+    ) -> Result<Self> {
         // Packet files and batches are freed and allocated again during the capture.
         return_large_blocks();
         let stop = source.stop_handle();
@@ -128,7 +132,7 @@ impl CaptureThreads {
             turn_ns: if work.is_some() { 0 } else { u64::MAX },
             work,
         };
-        let dissecting = std::thread::spawn(move || dissecting.run(outlet));
+        let dissecting = spawn(move || dissecting.run(outlet))?;
         let sink = FrameSink { inlet, packets, warnings: Warnings::default(), is_over: false };
         let mut worker = CaptureWorker {
             source,
@@ -144,12 +148,12 @@ impl CaptureThreads {
         };
         let ended = Arc::new(Notify::new());
         let ending = EndNotice(Arc::clone(&ended));
-        let thread = std::thread::spawn(move || {
+        let thread = spawn(move || {
             let outcome = worker.run();
             drop(ending);
             worker.end(outcome)
-        });
-        Self { thread, stop, progress, questions, ended, keys: log }
+        })?;
+        Ok(Self { thread, stop, progress, questions, ended, keys: log })
     }
 
     /// Waits for the thread to reach a limit, or for the interface to fail.
@@ -209,6 +213,11 @@ impl CaptureThreads {
         self.stop.stop();
         self.thread.join().map_err(|_| anyhow!("the capturing thread failed: this is a bug, please report it"))?
     }
+}
+
+fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
+    let fix = "a thread cannot be started: raise the limit on memory (ulimit -v) or on processes (ulimit -u)";
+    thread::Builder::new().spawn(work).context(fix)
 }
 
 /// Returns whether a moment lies between windows. `window` caches the last window.

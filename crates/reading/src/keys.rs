@@ -4,6 +4,8 @@ use crate::warnings::Warnings;
 use anyhow::{Result, bail};
 use overhead_capture::DecryptionSecrets;
 use overhead_dissect::KeyLog;
+use overhead_dissect::limits::KEY_LOG_BYTES;
+use overhead_model::say;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -96,17 +98,20 @@ impl KeyReader {
     }
 
     /// Follows files that may appear and grow during a capture, without waiting for them.
-    pub fn follow(files: &KeyFiles) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// A file has no end.
+    pub fn follow(files: &KeyFiles) -> Result<Self> {
         let mut reader = Self::new(files.paths().0);
         reader.files.iter_mut().for_each(|file| file.waits = false);
-        reader.look();
-        reader
+        reader.look().map_or(Ok(reader), |endless| bail!(endless))
     }
 
     /// Returns a reader for the packets of a finished capture. `log` has the keys read so far; adds files that appeared late.
     pub fn read_again(files: &KeyFiles, log: Arc<KeyLog>) -> Self {
         let mut reader = Self { log, ..Self::new(files.paths().0.into_iter().filter(|path| path.is_file()).collect()) };
-        reader.look();
+        let _ = reader.look();
         reader
     }
 
@@ -151,14 +156,23 @@ impl KeyReader {
         // A capture that lags behind does not wait.
         let age = SystemTime::now().duration_since(captured).unwrap_or_default();
         std::thread::sleep(PATIENCE.saturating_sub(age));
-        self.look();
+        if let Some(endless) = self.look() {
+            say!("overhead: warning: {endless}");
+        }
     }
 
-    fn look(&mut self) {
-        for file in &mut self.files {
+    /// Reads the files' new data. Returns a message about a file without an end, which is not read again.
+    fn look(&mut self) -> Option<String> {
+        let (log, mut endless) = (&self.log, None);
+        self.files.retain_mut(|file| match file.read(log) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                endless = Some(format!("--keylog {}: {error}: check the path", file.path.display()));
+                false
+            }
             // The file may still appear. If it is unreadable, the connections that stay encrypted show it.
-            let _ = file.read(&self.log);
-        }
+            _ => true,
+        });
+        endless
     }
 }
 
@@ -198,8 +212,12 @@ impl Followed {
     /// Reads a file from its current position to its current end.
     fn read_open(&mut self, file: &mut File, log: &KeyLog) -> io::Result<usize> {
         let mut piece = vec![0; PIECE];
-        let mut added = 0;
+        let (mut added, start) = (0, self.offset);
         loop {
+            if self.offset - start > KEY_LOG_BYTES {
+                let why = format!("it is longer than {} MiB, which no key log is", KEY_LOG_BYTES >> 20);
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+            }
             let bytes = match file.read(&mut piece) {
                 Ok(0) => return Ok(added),
                 Ok(bytes) => bytes,
@@ -237,6 +255,17 @@ mod tests {
         file.as_file().set_len(0).unwrap();
         std::fs::write(file.path(), line("03")).unwrap();
         assert_eq!(followed.read(&log).unwrap(), 1);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_log_without_an_end_is_an_error() {
+        let files = KeyFiles::new(vec![PathBuf::from("/dev/zero")]);
+        let read = KeyReader::read(&files, &mut Warnings::default()).unwrap_err();
+        for error in [read, KeyReader::follow(&files).unwrap_err()] {
+            let wanted = "--keylog /dev/zero: it is longer than 512 MiB, which no key log is: check the path";
+            assert_eq!(format!("{error:#}"), wanted);
+        }
     }
 
     #[test]

@@ -18,11 +18,11 @@ impl IdlePriority {
     /// Makes this the calling thread, if the system allows it to return from idle priority.
     pub fn enter(&self) {
         // Tested on another thread, which might have to stay there.
-        let probe = std::thread::spawn(|| {
+        let probe = std::thread::Builder::new().spawn(|| {
             let thread = this_thread();
             schedule(thread, libc::SCHED_IDLE) && schedule(thread, libc::SCHED_OTHER)
         });
-        if probe.join().unwrap_or(false) {
+        if probe.is_ok_and(|probe| probe.join().unwrap_or(false)) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).thread = Some(this_thread());
         }
     }

@@ -5,11 +5,13 @@
 
 use crate::skeleton::tls_types::tls_function;
 use object::{Object, ObjectSection, ObjectSymbol};
+use overhead_files::{ForeignFiles, ForeignLimits};
 use procfs::FromBufRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -25,8 +27,8 @@ pub(super) const FUNCTIONS: [(&str, tls_function); 5] = [
 pub(super) const FREE: &str = "SSL_free";
 /// A file without these is not the library.
 const NEEDED: [&str; 2] = ["SSL_read", "SSL_write"];
-/// Larger programs are not searched for static libraries.
-const MAX_SEARCHED_BYTES: u64 = 1 << 30;
+/// Larger programs are not searched for static libraries. A program of another user than root may have a quarter of a GiB.
+const LIMITS: ForeignLimits = ForeignLimits { file_bytes: 1 << 30, files: 4_096, bytes: 1 << 30 };
 /// Beginnings of the names of other TLS libraries.
 const OTHERS: [(&str, &str); 6] = [
     ("libjvm.so", "Java's own TLS"),
@@ -45,7 +47,7 @@ pub(super) type FileId = (u64, u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TlsLibrary {
     pub(super) id: FileId,
-    /// Path from this process.
+    /// Path from this process, to an open file: its name may lead elsewhere at any time.
     pub(super) path: PathBuf,
     /// Path from its process.
     pub(super) name: String,
@@ -63,6 +65,8 @@ pub(super) struct ProcessEncryption {
 /// Examines each file once.
 #[derive(Debug, Default)]
 pub(super) struct LibraryFinder {
+    /// Keeps the libraries' paths valid.
+    open: Vec<File>,
     known: BTreeMap<FileId, (Option<TlsLibrary>, BTreeSet<&'static str>)>,
 }
 
@@ -72,6 +76,7 @@ impl LibraryFinder {
         let maps = maps(pid)?;
         let mut found = ProcessEncryption::default();
         let mut seen = BTreeSet::new();
+        let (files, root) = (ForeignFiles::new(LIMITS), PathBuf::from(format!("/proc/{pid}/root")));
         let program = process.exe().ok();
         let program = program.as_ref().map(|program| program.to_string_lossy());
         for map in &maps {
@@ -84,38 +89,40 @@ impl LibraryFinder {
             if !seen.insert((map.dev, map.inode)) {
                 continue;
             }
-            // Leads to the running file even if it has been replaced.
-            let path = if is_program {
-                PathBuf::from(format!("/proc/{pid}/exe"))
-            } else {
-                reachable_path(pid, name, map.inode)
-            };
             found.others.extend(other_by_name(name));
-            self.file(&path, &name.to_string_lossy(), &mut found);
+            // Leads to the running file even if it has been replaced.
+            let opened = if is_program {
+                files.open_mapped(&PathBuf::from(format!("/proc/{pid}/exe")), Path::new(""))
+            } else {
+                open_mapped(&files, &root, name, map.inode)
+            };
+            if let Ok(file) = opened {
+                self.file(file, &name.to_string_lossy(), &mut found);
+            }
         }
         Ok(found)
     }
 
     /// Returns the system's libraries and those linked into `program`, for a process yet to start.
     pub(super) fn of_system(&mut self, program: Option<&Path>) -> ProcessEncryption {
-        let mut found = ProcessEncryption::default();
-        for path in system_libraries() {
-            self.file(&path, &path.to_string_lossy(), &mut found);
-        }
-        if let Some(program) = program {
-            self.file(program, &program.to_string_lossy(), &mut found);
+        let (mut found, files) = (ProcessEncryption::default(), ForeignFiles::new(LIMITS));
+        for path in system_libraries().into_iter().chain(program.map(Path::to_owned)) {
+            if let Ok(file) = files.open_mapped(&path, Path::new("")) {
+                self.file(file, &path.to_string_lossy(), &mut found);
+            }
         }
         found
     }
 
-    fn file(&mut self, path: &Path, name: &str, found: &mut ProcessEncryption) {
-        let Ok(about) = fs::metadata(path) else { return };
+    fn file(&mut self, file: File, name: &str, found: &mut ProcessEncryption) {
+        let Ok(about) = file.metadata() else { return };
         let id = (about.dev(), about.ino());
         let (library, others) = self.known.entry(id).or_insert_with(|| {
-            let searched = (about.len() <= MAX_SEARCHED_BYTES).then(|| search_file(path)).flatten();
-            let (functions, others) = searched.unwrap_or_default();
+            let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            let (functions, others) = search_file(&file, about.len()).unwrap_or_default();
             let is_openssl = NEEDED.iter().all(|needed| functions.contains(*needed));
-            let library = TlsLibrary { id, path: path.to_owned(), name: name.to_owned(), functions };
+            self.open.extend(Some(file).filter(|_| is_openssl));
+            let library = TlsLibrary { id, path, name: name.to_owned(), functions };
             (is_openssl.then_some(library), others)
         });
         if let Some(library) = library.as_ref().filter(|library| found.libraries.iter().all(|it| it.id != library.id)) {
@@ -131,12 +138,14 @@ fn maps(pid: u32) -> io::Result<MemoryMaps> {
     MemoryMaps::from_buf_read(String::from_utf8_lossy(&table).as_bytes()).map_err(io::Error::other)
 }
 
-/// Returns a path to a mapped file: through the process's root, or the same path here if it has only changed its
-/// root.
-fn reachable_path(pid: u32, name: &Path, inode: u64) -> PathBuf {
-    let under_root = PathBuf::from(format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
-    let is_it = |path: &Path| fs::metadata(path).is_ok_and(|about| about.ino() == inode);
-    if !is_it(&under_root) && is_it(name) { name.to_owned() } else { under_root }
+/// Opens a mapped file: through the process's root, or the same path here if it has only changed its root.
+fn open_mapped(files: &ForeignFiles, root: &Path, name: &Path, inode: u64) -> io::Result<File> {
+    let is_it = |file: &File| file.metadata().is_ok_and(|about| about.ino() == inode);
+    let under_root = files.open_mapped(root, name);
+    if under_root.as_ref().is_ok_and(is_it) {
+        return under_root;
+    }
+    files.open_mapped(Path::new("/"), name).ok().filter(is_it).map_or(under_root, Ok)
 }
 
 /// Returns whether a file may be OpenSSL by its name. Its code need not be mapped at the moment.
@@ -152,8 +161,10 @@ fn other_by_name(path: &Path) -> Option<&'static str> {
 }
 
 /// Returns the library functions that a file defines, and other TLS libraries linked into it.
-fn search_file(path: &Path) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)> {
-    let bytes = fs::read(path).ok()?;
+fn search_file(file: &File, length: u64) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)> {
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    file.take(length).read_to_end(&mut bytes).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let mut functions = BTreeSet::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()).filter(ObjectSymbol::is_definition) {

@@ -2,15 +2,15 @@
 
 mod compare;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use overhead_anonymise::{Anonymiser, CopiedFrames, FillerKey};
 use overhead_capture::{PcapngWriter, WriterOptions};
-use overhead_files::FileOwner;
+use overhead_files::{FileOwner, open_scratch};
 use overhead_model::{Frame, LinkType, Run, bail_usage, say};
 use overhead_reading::{Dissect, InputPlan, RecordPlan, Warnings};
 use overhead_report::text::counted;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -122,15 +122,10 @@ fn unwritable(out: &Path) -> String {
 
 /// Returns a temporary file in the copy's folder, deleted on close.
 fn scratch(out: &Path) -> Result<File> {
-    let name = out.file_name().ok_or_else(|| anyhow!("{}: --anonymise needs the name of a file", out.display()))?;
-    let path = out.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(&path).with_context(|| unwritable(out))?;
-    std::fs::remove_file(&path).with_context(|| unwritable(out))?;
-    Ok(file)
+    if out.file_name().is_none() {
+        bail!("{}: --anonymise needs the name of a file", out.display());
+    }
+    open_scratch(out).with_context(|| unwritable(out))
 }
 
 fn random_key() -> Result<FillerKey> {

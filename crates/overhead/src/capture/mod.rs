@@ -38,6 +38,9 @@ fn publish(plan: &CapturePlan, output: &Output, captured: FinishedCapture) -> Re
     print::warnings(&named, output);
     if plan.packet_file() != Some(Path::new("-")) {
         print::result(&named, output, again.as_deref())?;
+    } else if output.format.is_for_screens() && !output.quiet {
+        // The result with the warnings is not printed.
+        print::warn(&named.run.warnings);
     }
     let mut status = named.run.exit;
     if let Some(WrittenRun { files, without_charts }) = written? {

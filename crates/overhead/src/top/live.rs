@@ -52,10 +52,10 @@ impl LiveFeed {
             LivePlan::find(args.iface.clone(), args.container.as_deref(), &mut connections, true)?;
         (plan.filter, plan.buffer) = (args.filter.clone(), args.buffer);
         let (source, _) = plan.open()?;
-        let keys = KeyReader::follow(&keys);
+        let keys = KeyReader::follow(&keys)?;
         let tally = Aggregate::new().with_rows_by(By::Connection);
         let dissection = DissectPlan::default().dissection(&plan.selection, keys.log(), tally, None);
-        let capturing = CaptureThreads::start(source, dissection, keys, None, (CaptureLimits::default(), None), None);
+        let capturing = CaptureThreads::start(source, dissection, keys, None, (CaptureLimits::default(), None), None)?;
         let title = title(&plan.in_words(), &plan.ports, connections.is_default() && plan.servers.is_empty());
         Ok(Self { capturing, runtime: runtime()?, started: Instant::now(), title, is_over: false, elsewhere })
     }
