@@ -26,7 +26,7 @@ const EXCEPTIONS: [(&str, &str); 8] = [
     ("files/src/", "this crate"),
     ("options/src/generate.rs", "makes manual pages and completions at build time, in a folder that the builder names"),
     ("overhead/src/generate.rs", "the same"),
-    ("bench/src/generate.rs", "the same"),
+    ("bench/src/main.rs", "the same"),
     ("studies/src/", "a program of the lab, which never runs as root"),
     ("testing/", "only for tests"),
     ("report/examples/", "only for measurements of the lab"),

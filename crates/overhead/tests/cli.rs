@@ -474,7 +474,9 @@ fn man_pages_and_completions_name_every_verb_and_its_options() {
         }
     }
     let analyze = text("man1/overhead-analyze.1");
-    assert!(analyze.contains("\\-\\-threads") && analyze.contains("All columns, even if your terminal is too narrow"));
+    assert!(
+        analyze.contains("\\-\\-distribution") && analyze.contains("All columns, even if your terminal is too narrow")
+    );
     assert!(text("bash/overhead.bash").contains("--distribution"));
     assert!(!main.contains("generate"), "what is hidden is not in the manual");
     refuses(&["generate", "/proc/nowhere"], 1, &["/proc/nowhere", "another folder"]);

@@ -107,7 +107,7 @@ fn what_does_not_fit_is_told_before_anything_is_written() {
         (vec![&*get, "--port", "7379", "--operations", "GTE"], "no run has a workload operation of this name"),
         (vec![&*get, "--port", "7379", "--label", "other=x"], "RUN is one of capture"),
         (vec![&*get, "--port", "7379", "--label", "x"], "write RUN=NAME"),
-        (vec![&*get, "--width", "100"], "--width 100 is out of range: choose a number from 320 to 4000"),
+        (vec![&*get, "--width", "100"], "--width 100 is not in 320..=4000"),
         (vec![&*load, "--bytes"], "--bytes is for runs: this is a load"),
     ] {
         let output = reports.run(&arguments);
