@@ -1,7 +1,7 @@
 //! The agent: exact traffic of all databases of a host, and its composition, all the time.
 //!
-//! Totals come from TCP's own counters ([`flows`]), and their composition from short capture windows ([`windows`],
-//! [`composition`]). [`governor`] keeps both within a budget. [`totals`] joins them for [`metrics`], [`archive`] and [`text`].
+//! Totals come from TCP's own counters (`flows`), and their composition from short capture windows (`windows`,
+//! `composition`). `governor` keeps both within a budget. `totals` joins them for `metrics`, `archive` and `text`.
 
 mod archive;
 mod client;

@@ -1,7 +1,7 @@
 //! Captures live traffic, and counts the kernel's work during the same window.
 //!
-//! [`plan`] holds the decisions. [`session`] owns what runs and starts it; [`conclude`] makes the record.
-//! [`threads`] captures and writes frames, and [`dissecting`] dissects them.
+//! `plan` holds the decisions. `session` owns what runs and starts it; `conclude` makes the record.
+//! `threads` captures and writes frames, and `dissecting` dissects them.
 
 mod announce;
 mod beside;

@@ -69,7 +69,9 @@ impl Rule for SessionFields {
         let elements = self.rows.get(&row.number)?;
         let &(operations, example) = self.examples.get(&row.number)?;
         let mut request = Amounts::ZERO;
-        elements.values().for_each(|element| request += *element);
+        for element in elements.values() {
+            request += *element;
+        }
         if operations < OPERATIONS || percent(request.total(), row.wire()) < SHARE {
             return None;
         }

@@ -188,14 +188,14 @@ impl OperationRecorder {
         direction.stream.take(posted.len, |offset, run| runs.push((offset, run)));
         let path = direction.groups.iter().chain([&direction.field]).copied().collect::<Vec<_>>().join(".");
         let field_len = direction.field_len;
-        self.add(posted, path, (field_len, at), runs);
+        self.add(posted, &path, (field_len, at), runs);
     }
 
     /// Adds bytes of a field of `field_len` bytes, from `at` on.
-    fn add(&mut self, of: PostedBytes, path: String, (field_len, mut at): (u64, u64), runs: Vec<(u64, DecodedRun)>) {
+    fn add(&mut self, of: PostedBytes, path: &str, (field_len, mut at): (u64, u64), runs: Vec<(u64, DecodedRun)>) {
         self.account(of);
         for (offset, run) in runs {
-            let (path, account, len, seen) = (path.clone(), of.account, run.len, run.seen);
+            let (path, account, len, seen) = (path.to_owned(), of.account, run.len, run.seen);
             let piece = FieldPiece { path, account, offset, field_len, field_at: at, len, seen, bytes: Vec::new() };
             self.keep(of, piece, run);
             at += len;
@@ -213,7 +213,7 @@ impl OperationRecorder {
         let captured = DecodedRun { seen: ByteVisibility::Captured, len, bytes };
         let rest = posted.len.saturating_sub(len);
         let snapped = DecodedRun { seen: ByteVisibility::Snapped, len: rest, bytes: Vec::new() };
-        self.add(posted, "outside the stream".to_owned(), (posted.len, 0), vec![(0, captured), (len, snapped)]);
+        self.add(posted, "outside the stream", (posted.len, 0), vec![(0, captured), (len, snapped)]);
     }
 
     /// Adds a piece to its frame's part.

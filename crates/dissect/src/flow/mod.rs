@@ -425,7 +425,7 @@ impl ConnectionFlow {
         awaited.map_or(ChargeOwner::Latest, |(side, end)| ChargeOwner::Byte(side, end.saturating_sub(1)))
     }
 
-    /// ConnectionEnds the connection: gives up open holes and closes open operations.
+    /// Ends the connection: gives up open holes and closes open operations.
     pub fn finish<T: Tally>(&mut self, tally: &mut T) -> FinishedFlow {
         self.fall_back(None, tally);
         self.tell(tally);
