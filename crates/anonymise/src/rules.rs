@@ -188,7 +188,7 @@ impl FieldAt<'_> {
             (Protocol::Memcache, "opaque") => Binary,
             (Protocol::Mysql, "user name" | "database name") => Name,
             (Protocol::Mysql, "random data") => Binary,
-            // One byte gives the next step.
+            // A single byte selects the next step of the authentication.
             (Protocol::Mysql, "authentication data") if bytes.len() == 1 => Keep,
             (Protocol::Mysql, "authentication data") => Binary,
             (Protocol::Mysql, "server version") => Known,

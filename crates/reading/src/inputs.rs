@@ -332,7 +332,7 @@ impl<'a> MergedReading<'a> {
         for (file, before, frames) in self.repeats.counts() {
             let (file, before) = (self.name(file), self.name(before));
             let how = if file == before {
-                "were read before, for the file was given twice".to_owned()
+                "were read before, because the file was given twice".to_owned()
             } else {
                 format!("are in {before} too, with the same time and bytes")
             };

@@ -110,7 +110,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
 /// Returns what dissecting these frames has cost so far.
 fn observer(frames: u64, bpf_ns: Measured<u64>, started: Beginning) -> Observer {
     let cpu_ns = own_cpu_ns().map_or_else(
-        || Measured::unavailable("the CPU time of a process is not read on this system"),
+        || Measured::unavailable("this system does not report the CPU time of a process"),
         |ns| Measured::Value(ns.saturating_sub(started.own_cpu_ns)),
     );
     Observer { cpu_ns, bpf_ns, frames_per_second: per_second(frames, started.time.elapsed()), watching: None }

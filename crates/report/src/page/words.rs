@@ -84,7 +84,7 @@ fn largest(run: &Run) -> Option<String> {
 
 fn work(run: &Run) -> Option<String> {
     let is_mixed = operation_mix(run).len() > 1;
-    // A mean over several operations describes none.
+    // With several operations, a mean describes none of them.
     let count = if is_mixed { 1 } else { workload_count(run) };
     let digits = if is_mixed { 0 } else { 2 };
     let of_role = |role: RoleName| {
