@@ -69,11 +69,8 @@ fn digest(bytes: &[u8]) -> u32 {
 
 #[inline]
 fn words(bytes: &[u8; 32]) -> [u64; 4] {
-    let (mut numbers, (words, _)) = ([0; 4], bytes.as_chunks());
-    for (number, word) in numbers.iter_mut().zip(words) {
-        *number = u64::from_le_bytes(*word);
-    }
-    numbers
+    let (words, _) = bytes.as_chunks();
+    [0, 1, 2, 3].map(|at| words.get(at).map_or(0, |word| u64::from_le_bytes(*word)))
 }
 
 /// Returns the sum of every fourth word, with the sum of its intermediate values, which depends on the order of the words.
@@ -86,9 +83,7 @@ fn sums(pieces: &[[u8; 32]]) -> [[u64; 2]; 4] {
             of_sums[at] = of_sums[at].wrapping_add(sums[at]);
         }
     }
-    let [a, b, c, d] = sums;
-    let [of_a, of_b, of_c, of_d] = of_sums;
-    [[a, of_a], [b, of_b], [c, of_c], [d, of_d]]
+    [0, 1, 2, 3].map(|at| [sums[at], of_sums[at]])
 }
 
 #[cfg(test)]
