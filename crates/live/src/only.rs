@@ -53,7 +53,7 @@ impl Openers for OpenedConnections {
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Debug)]
-struct ConnectionChoice {
+struct ConnectionDecision {
     is_taken: bool,
     /// Sequence number of its SYN; `None` if the SYN was not seen.
     syn: Option<u32>,
@@ -64,7 +64,7 @@ struct ConnectionChoice {
 pub struct CommandFilter<O = OpenedConnections> {
     openers: O,
     /// By both ends, the lesser first.
-    choices: HashMap<[SocketAddr; 2], ConnectionChoice>,
+    choices: HashMap<[SocketAddr; 2], ConnectionDecision>,
     /// Connections were forgotten, so that those left out may be met again.
     has_forgotten: bool,
     /// Connections that were taken.
@@ -152,7 +152,7 @@ impl<O: Openers> CommandFilter<O> {
             self.choices.retain(|_, choice| choice.is_taken);
             self.has_forgotten = true;
         }
-        self.choices.insert(ends, ConnectionChoice { is_taken, syn });
+        self.choices.insert(ends, ConnectionDecision { is_taken, syn });
         is_taken
     }
 

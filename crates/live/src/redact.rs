@@ -1,7 +1,7 @@
 //! Removes passwords from command lines before a record keeps them, since people share records.
 //!
 //! Finds credentials in URLs, options and variables whose names suggest a secret, the short options and commands of database
-//! clients, and all of these within a shell script or an SQL statement. In doubt, a word is treated as a secret.
+//! clients, and all of these within a shell script or an SQL statement. A word that may be a secret is treated as one.
 
 /// Replaces a secret.
 const MASK: &str = "***";

@@ -7,7 +7,7 @@
 #[cfg(unix)]
 pub fn lower(keeps_permitted: bool) {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
-    if rustix::process::geteuid().is_root() {
+    if overhead_files::is_root() {
         return;
     }
     if let Ok(sets) = capabilities(None) {
