@@ -313,6 +313,7 @@ fn socket_bytes_are_those_sent() {
     options.softirq = true;
     let Some(mut counters) = counters(&options) else { return };
     counters.begin().unwrap();
+    let (mut witness, mut from_client) = std::io::pipe().unwrap();
     let client_child = Child::waiting(move || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         for _ in 0..100 {
@@ -320,6 +321,7 @@ fn socket_bytes_are_those_sent() {
         }
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         stream.read_to_end(&mut Vec::new()).unwrap();
+        from_client.write_all(&child::retransmitted_segments(&stream).to_ne_bytes()).unwrap();
     });
     let pids = (server_child.pid, client_child.pid);
     let server_child = server_child.let_go();
@@ -336,7 +338,11 @@ fn socket_bytes_are_those_sent() {
     assert_eq!((theirs.send_calls, theirs.send_bytes, theirs.recv_bytes), (100, 100_000, 12_345));
     assert_eq!((ours.recv_bytes, ours.send_bytes), (100_000, 12_345));
     assert!(record.softirq.value().unwrap().rx_count > 0);
-    assert_eq!(client.retransmissions, Measured::Value(0));
+    let mut segments = [0; 4];
+    witness.read_exact(&mut segments).unwrap();
+    let (segments, counted) = (u64::from(u32::from_ne_bytes(segments)), *client.retransmissions.value().unwrap());
+    // A busy machine delays acknowledgments until the kernel probes again. It counts segments, and the tracepoint packets.
+    assert!(counted <= segments && (counted == 0) == (segments == 0), "{counted} counted, {segments} in TCP_INFO");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::fs;
 use std::hint::black_box;
 use std::net::TcpListener;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -476,6 +477,19 @@ pub fn bound(local: std::net::SocketAddr) -> i32 {
     // SAFETY: the address outlives the call, which gets its size.
     assert_eq!(unsafe { libc::bind(socket, (&raw const place).cast(), size_of_val(&place) as u32) }, 0);
     socket
+}
+
+/// Returns how many segments the socket has retransmitted, from `TCP_INFO`.
+pub fn retransmitted_segments(stream: &std::net::TcpStream) -> u32 {
+    // SAFETY: the structure is plain integers, and the kernel writes at most `length` bytes of it.
+    unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut length = size_of_val(&info) as libc::socklen_t;
+        let target = (&raw mut info).cast();
+        let result = libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, target, &mut length);
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        info.tcpi_total_retrans
+    }
 }
 
 pub fn connected(socket: i32, to: std::net::SocketAddr) -> std::net::TcpStream {
