@@ -69,7 +69,7 @@ fn part(server: ServerLabels, part: TrafficPart, cost: Option<f64>) -> PartTraff
     }
 }
 
-fn totals() -> AgentTotals {
+pub fn totals() -> AgentTotals {
     let operations = |protocol, name: &str, statement: &str| TrafficPart::Operations {
         class: Class::Workload,
         protocol,
