@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io::{self, Read};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::{Bound, RangeBounds};
 use std::os::unix::fs::PermissionsExt;
@@ -201,6 +201,19 @@ impl AgentConfig {
         self.check_listen().map_err(|error| format!("--{error}"))
     }
 
+    /// Takes new settings over, except those that only a start can set. Returns the names of these that differ.
+    pub fn update(&mut self, mut new: Self) -> Vec<&'static str> {
+        let kept = [
+            kept("listen", &self.listen, &mut new.listen),
+            kept("token-file", &self.token, &mut new.token),
+            kept("statements", &self.statements, &mut new.statements),
+            kept("[otlp]", &self.otlp, &mut new.otlp),
+            kept("[archive]", &self.archive, &mut new.archive),
+        ];
+        *self = new;
+        kept.into_iter().flatten().collect()
+    }
+
     fn check_listen(&self) -> Result<(), String> {
         let listen = self.listen;
         if listen.ip().to_canonical().is_loopback() || self.token.is_some() {
@@ -238,6 +251,11 @@ impl AgentConfig {
     }
 }
 
+/// Keeps a value that only a start can set. Returns its name if the new settings change it.
+fn kept<T: Clone + PartialEq>(name: &'static str, value: &T, new: &mut T) -> Option<&'static str> {
+    (replace(new, value.clone()) != *value).then_some(name)
+}
+
 impl AgentOtlp {
     fn check_endpoint(&self) -> Result<(), String> {
         let endpoint = &self.endpoint;
@@ -269,7 +287,7 @@ fn within<T: PartialOrd + Debug, R: RangeBounds<T>>(key: &str, value: &T, range:
 }
 
 /// The secret that clients send for metrics, as `Authorization: Bearer TOKEN`.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AgentToken(String);
 
 impl AgentToken {
@@ -447,6 +465,18 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
             assert!(otlp(&format!("endpoint = \"{local}\"")).is_ok(), "{local}");
         }
         assert!(otlp("endpoint = \"http://10.0.0.1:4318\"\nallow-plain-http = true").is_ok());
+    }
+
+    #[test]
+    fn new_settings_replace_all_that_a_start_need_not_set() {
+        let mut config = parse("interval = \"1s\"\nports = [1]").unwrap();
+        let new = "interval = \"2s\"\nports = [2]\nlisten = \"127.0.0.1:1\"\nstatements = 7\n\
+                   otlp.endpoint = \"https://x\"\narchive.folder = \"x\"\nbudget.cpu = 0.5";
+        assert_eq!(config.update(parse(new).unwrap()), ["listen", "statements", "[otlp]", "[archive]"]);
+        assert_eq!((config.interval, &config.ports[..], config.budget.cpu), (Duration::from_secs(2), &[2][..], 0.5));
+        assert_eq!((config.listen.port(), config.statements, config.otlp.is_none()), (9475, 50, true));
+        let same = config.clone();
+        assert!(config.update(same).is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::config::{AgentOtlp, is_loopback};
 use super::metrics::{METRICS, MetricKind, ReadSeries};
 use super::totals::AgentTotals;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Meter, MeterProvider};
@@ -38,6 +38,16 @@ pub fn http_client(url: &str) -> ureq::Agent {
     let config = if is_loopback(url) { config.proxy(None) } else { config };
     let roots = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
     config.tls_config(roots.build()).build().into()
+}
+
+/// Sends an export without metrics, to test that the collector takes it.
+pub fn try_endpoint(endpoint: &str) -> Result<()> {
+    let sent = http_client(endpoint).post(endpoint).content_type("application/x-protobuf").send_empty();
+    let status = sent.with_context(|| format!("otlp.endpoint: {endpoint} cannot be reached"))?.status();
+    if !status.is_success() {
+        bail!("otlp.endpoint: {endpoint} takes no metrics: it answers with status {}", status.as_u16());
+    }
+    Ok(())
 }
 
 /// A running exporter, in a thread of its own.
@@ -230,5 +240,15 @@ mod tests {
             let _ = export.provider.force_flush();
             assert_eq!(export.failures(), 1, "{status}");
         }
+    }
+
+    #[test]
+    fn a_collector_is_tested_without_metrics() {
+        let endpoint = collector(&[302, 404]);
+        for status in ["302", "404"] {
+            let fault = try_endpoint(&endpoint).unwrap_err().to_string();
+            assert!(fault.ends_with(&format!("it answers with status {status}")), "{fault}");
+        }
+        assert!(try_endpoint(&endpoint).is_ok());
     }
 }
