@@ -3,8 +3,10 @@
  * Adds up what TCP itself counts for the connections to some ports, in every network namespace.
  *
  * A socket is followed from the moment it is established. Its counters are added to its key's sum when it closes, and
- * whenever user space reads the iterator over the followed sockets. So the sums only grow, and no connection is missing
- * between two readings.
+ * whenever user space reads the iterator over the followed sockets. So no connection is missing between two readings.
+ *
+ * Of the two tables of sums, the programs fill one while user space empties the other. So each reading starts with room for
+ * all connections that are active until the next, and nothing is added to a sum while it is read.
  */
 #include "kernel.h"
 
@@ -34,13 +36,23 @@ struct {
 	__type(value, struct followed_socket);
 } followed SEC(".maps");
 
-struct {
+struct sums_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, TOTALS_SLOTS);
 	__type(key, struct totals_key);
 	__type(value, struct end_totals);
-} sums SEC(".maps");
+};
+
+struct sums_table sums_even SEC(".maps"), sums_odd SEC(".maps");
+
+/* The table that is filled. An update returns once no program uses the one before. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct sums_table);
+} filled SEC(".maps") = { .values = { &sums_even } };
 
 /* The sum of all keys that found no room, by whether it is the server's end. */
 struct {
@@ -62,13 +74,17 @@ static const struct end_totals nothing = {};
 
 static __always_inline struct end_totals *sum_of(struct totals_key *key)
 {
-	struct end_totals *sum = bpf_map_lookup_elem(&sums, key);
-	__u32 end = key->is_server;
+	__u32 end = key->is_server, zero = 0;
+	void *sums = bpf_map_lookup_elem(&filled, &zero);
+	struct end_totals *sum;
 
+	if (!sums)
+		return 0;
+	sum = bpf_map_lookup_elem(sums, key);
 	if (sum)
 		return sum;
-	bpf_map_update_elem(&sums, key, &nothing, BPF_NOEXIST);
-	sum = bpf_map_lookup_elem(&sums, key);
+	bpf_map_update_elem(sums, key, &nothing, BPF_NOEXIST);
+	sum = bpf_map_lookup_elem(sums, key);
 	return sum ?: bpf_map_lookup_elem(&remaining, &end);
 }
 
@@ -141,6 +157,13 @@ static __always_inline void settle(struct followed_socket *socket, struct tcp_so
 		add(&sum->round_trip_us, tp->srtt_us >> 3);
 		add(&sum->round_trips, 1);
 	}
+}
+
+/* Whether a socket has sent or received since the last time. If not, it takes no room in the table. */
+static __always_inline bool has_moved(struct settled_counters *settled, struct tcp_sock *tp)
+{
+	return settled->sent_segments != tp->segs_out || settled->received_segments != tp->segs_in ||
+	       settled->sent_bytes != tp->bytes_sent || settled->received_bytes != received_payload(tp);
 }
 
 static __always_inline bool has_port(struct totals_settings *set, __u16 port)
@@ -293,7 +316,7 @@ int settle_open(struct bpf_iter__bpf_sk_storage_map *ctx)
 	if (!sk || !socket || socket->settled.is_closed)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
+	if (!tp || !has_moved(&socket->settled, tp))
 		return 0;
 	key = socket->key;
 	sum = sum_of(&key);

@@ -6,7 +6,7 @@
 #define OVERHEAD_TOTALS_H
 
 enum totals_limits {
-	/* Keys with a sum of their own. The traffic of all further keys is added up together. */
+	/* Keys with a sum of their own between two readings. The traffic of all further keys is added up together. */
 	TOTALS_SLOTS = 65536,
 	/* One bit per port. */
 	TOTALS_PORT_BYTES = 8192,
@@ -30,7 +30,7 @@ struct totals_key {
 	__u32 is_adopted;
 };
 
-/* Totals of the sockets of a key. */
+/* Totals of the sockets of a key since the last reading. */
 struct end_totals {
 	/* Payload, with retransmissions. */
 	__u64 sent_bytes;

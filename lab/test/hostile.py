@@ -1,24 +1,28 @@
 #!/usr/bin/env -S python3 -B
 """lab/test/hostile.py [BINARY]: what a local user without rights can do to a capture, `doctor` and the agent of root: files that block, have
-no end or lead elsewhere, and processes with forged names. Limits of the shell, too. Each may cost names, and nothing else.
+no end or lead elsewhere, processes with forged names, addresses without end, and scrapes. Limits of the shell, too. Each may cost names,
+and nothing else.
 
 In network and mount namespaces of its own. Ends with a line like that of cargo test. Needs root's rights, redis-server, redis-benchmark.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import OVERHEAD, Redis, check, finish, must, require_root, run, skip, wait_for  # noqa: E402
+from testing import OVERHEAD, Redis, ask, check, finish, must, require_root, run, skip, wait_for  # noqa: E402
 
 PORT = 25500
 USER = 60_001
@@ -211,6 +215,212 @@ def archive(lab, folder):
     check("links in the archive: the file of root is as it was", victim.read_text(), "precious")
 
 
+LISTEN = ("127.0.0.1", 29480)
+SETTINGS = """
+interval = "1s"
+period = "10s"
+ports = [%d]
+[windows]
+every = "200ms"
+length = "10ms"
+[budget]
+throughput = 0.5
+"""
+
+
+class Agent:
+    """An agent with some more settings, until `lab` is closed."""
+
+    def __init__(self, lab, folder, more="", **options):
+        self.settings = folder / "settings.toml"
+        self.settings.write_text(SETTINGS % PORT + more)
+        self.log = folder / "agent.log"
+        with open(self.log, "w") as log:
+            words = [OVERHEAD, "agent", "--config", self.settings, "--listen", "%s:%d" % LISTEN]
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options)
+        lab.callback(self.end)
+        wait_for(self.text, "the agent's metrics")
+
+    def text(self):
+        with contextlib.suppress(OSError), socket.create_connection(LISTEN, 10) as connection:
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            return connection.makefile("rb").read().decode()
+
+    def sum(self, name, *labels):
+        """The sum of the series with these labels."""
+        lines = [line for line in self.text().splitlines() if line.startswith(f"overhead_agent_{name}_total")]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in labels))
+
+    def settled(self):
+        """Waits for two readings."""
+        before = self.sum("uptime_seconds")
+        wait_for(lambda: self.sum("uptime_seconds") > before + 2.5, "two readings")
+
+    def said(self):
+        return self.log.read_text()
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE)
+        return self.process.returncode
+
+
+def ping(source, times=1):
+    with socket.create_connection(("127.0.0.1", PORT), 10, source_address=(source, 0)) as connection:
+        for _ in range(times):
+            ask(connection, b"PING\r\n")
+
+
+def addresses(agent):
+    """700 addresses of one user, and then a client of another."""
+    server = f'server="127.0.0.1:{PORT}"'
+    agent.settled()
+    before = agent.sum("payload_bytes", server)
+    for number in range(700):
+        ping(f"127.7.{number // 250}.{1 + number % 250}")
+    wait_for(lambda: agent.sum("payload_bytes", server) == before + 700 * 13, "the addresses")
+    check("many addresses: what had no series is counted", agent.sum("evicted_series") >= 200)
+    must("ip", "address", "add", "10.77.0.1/32", "dev", "lo")
+    ping("10.77.0.1", 3)
+    wait_for(lambda: agent.sum("payload_bytes", server) == before + 703 * 13, "the later client")
+    check("many addresses: a later client has its series", agent.sum("payload_bytes", server, 'client="10.77.0.1"'), 3.0 * 13)
+
+
+def scrapes(agent):
+    """Three clients that scrape in a loop put no window off."""
+    load = subprocess.Popen(["redis-benchmark", "-q", "-p", str(PORT), "-t", "get", "-l", "-c", "1"], stdout=subprocess.DEVNULL)
+    code = f"import socket\nwhile True:\n c = socket.create_connection({LISTEN})\n c.sendall(b'GET /metrics HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\n while c.recv(65536): pass"
+    clients = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    time.sleep(20)
+    before, cpu = agent.sum("windows"), agent.sum("cpu_seconds")
+    time.sleep(10)
+    windows, spent = agent.sum("windows") - before, agent.sum("cpu_seconds") - cpu
+    for process in (*clients, load):
+        process.kill()
+        process.wait()
+    # A reading shows whether there is traffic for another window, so there is one per second.
+    check(f"scrapes in a loop: windows go on ({windows:.0f} in 10 s, with {spent:.1f} s of CPU time)", windows >= 3)
+
+
+def descriptors(agent):
+    """Without descriptors, readings fail, and are made up for."""
+    server = f'server="127.0.0.1:{PORT}"'
+    before, payload = agent.sum("failed_readings"), agent.sum("payload_bytes", server)
+    limit = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
+    wait_for(lambda: "the totals were not read" in agent.said(), "a failed reading")
+    ping("127.0.0.1", 10)
+    time.sleep(2.5)
+    resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, limit)
+    wait_for(lambda: agent.sum("payload_bytes", server) == payload + 130, "what was not read")
+    check("no descriptors: failed readings are counted", agent.sum("failed_readings") - before >= 2)
+    check("no descriptors: one line", agent.said().count("the totals were not read"), 1)
+
+
+def settings(agent):
+    """SIGHUP reads the settings again; a mistake in them changes nothing."""
+    old = agent.settings.read_text()
+    for more, wanted, counted in (('[zones]\n"127.0.0.0/8" = "local"\n[archive]\nfolder = "x"\n', "read again, but [archive] stay until the next start", 1),
+                                  ("[zones]\nx = 1\n", "the settings stay as they were:", 2), ("", "read again\n", 2)):
+        agent.settings.write_text(old + more)
+        agent.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: wanted in agent.said(), "the settings")
+        ping("127.0.0.1")
+        agent.settled()
+        # The agent also counts what other tests do in their namespaces.
+        zones = f'server="127.0.0.1:{PORT}"', 'client_zone="local"'
+        check(f"settings, {wanted.strip()}: zones", agent.sum("payload_bytes", *zones), 13.0 * counted)
+    check("settings: the agent goes on", agent.process.poll(), None)
+
+
+def collector(lab, statuses):
+    """Serves these statuses, then 200; returns its port and the list of what was requested."""
+    listener, requests = socket.create_server(("127.0.0.1", 0)), []
+
+    def serve():
+        for number in itertools.count():
+            with contextlib.suppress(OSError):
+                connection, _ = listener.accept()
+                with connection, connection.makefile("rb") as lines:
+                    head = list(iter(lines.readline, b"\r\n"))
+                    length = next((int(line.split(b":")[1]) for line in head if line.lower().startswith(b"content-length")), 0)
+                    requests.append((head[0].split()[0].decode(), len(lines.read(length))))
+                    status = statuses[number] if number < len(statuses) else 200
+                    connection.sendall(b"HTTP/1.1 %d x\r\nLocation: http://127.0.0.1:%d/taken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                                       % (status, listener.getsockname()[1]))
+    threading.Thread(target=serve, daemon=True).start()
+    lab.callback(listener.close)
+    return listener.getsockname()[1], requests
+
+
+def deliveries(lab, folder):
+    """Redirects are failures, and a proxy of the environment gets nothing that is for this host."""
+    (port, taken), (trap, trapped) = collector(lab, [301, 302, 303]), collector(lab, [])
+    proxy = {name: f"http://127.0.0.1:{trap}" for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ALL_PROXY")}
+    agent = Agent(lab, folder, f'[otlp]\nendpoint = "http://127.0.0.1:{port}/v1/metrics"\ninterval = "1s"\n', env={**os.environ, **proxy})
+    ping("127.0.0.1")
+    wait_for(lambda: agent.sum("failed_exports") == 3 and len(taken) > 4, "exports", 60)
+    check("redirects are failed exports, and not followed", {word for word, _ in taken}, {"POST"})
+    check("a proxy gets nothing that is for this host", trapped, [])
+    agent.end()
+    (folder / "elsewhere.toml").write_text('[otlp]\nendpoint = "http://192.0.2.1:4318/v1/metrics"\n')
+    status, _, said, _ = ended("agent", "--config", folder / "elsewhere.toml", "--dry-run")
+    check("a collector elsewhere takes https", (status, said.count("\n"), "allow-plain-http" in said), (2, 1, True))
+
+
+# A server with a name that would colour the terminal and start a line.
+NAMED = r"""
+import ctypes, socket, sys, time
+ctypes.CDLL(None).prctl(15, b"redis\x1b[31m\n::x")
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def dry_run(lab, folder):
+    """A dry run tests what a start needs."""
+    plain = ["agent", "--listen", "127.0.0.1:29481", "--dry-run"]
+    place = folder / "dry.toml"
+
+    def tried(name, text, wanted, status):
+        place.write_text(text)
+        found, printed, said, _ = ended(*plain, "--config", place)
+        check(f"dry run, {name}: status", found, status)
+        check(f"dry run, {name}: {wanted}", wanted in printed + said)
+
+    process = subprocess.Popen(as_user(sys.executable, "-c", NAMED, PORT + 5), stdout=subprocess.PIPE)
+    lab.callback(process.kill)
+    process.stdout.readline()
+    tried("names", "", "redis: redis\\u{1b}[31m\\n::x (process", 0)
+    tried("zones", '[zones]\n"10.0.0.0/8" = "a"\n[[price]]\nfrom = "a"\nto = "*"\nprice = "1/GB"\n', "zone a: 10.0.0.0/8\nprice from a to *: 1/GB\n", 0)
+    tried("no collector", '[otlp]\nendpoint = "http://127.0.0.1:9/v1/metrics"\n', "cannot be reached", 3)
+    port, taken = collector(lab, [404])
+    tried("no path of a collector", f'[otlp]\nendpoint = "http://127.0.0.1:{port}/x"\n', "answers with status 404", 3)
+    tried("a collector", f'[otlp]\nendpoint = "http://127.0.0.1:{port}/v1/metrics"\n', "totals cost", 0)
+    check("dry run: a collector gets no metrics", taken, [("POST", 0), ("POST", 0)])
+    if run([OVERHEAD, "export", "--help"]).returncode == 0:
+        tried("no archive", '[archive]\nfolder = "/proc/archive"\n', "is not writable", 1)
+    with socket.create_server(("127.0.0.1", 29481)):
+        tried("a port in use", "", "cannot be listened on", 1)
+    place.write_text("")
+    words = ["setpriv", "--bounding-set=-sys_ptrace,-dac_read_search", OVERHEAD, *plain, "--config", place]
+    done = run(words)
+    check("dry run without rights: status", done.returncode, 3)
+    check("dry run without rights: what cannot be seen", "servers of other users may not be found" in done.stderr)
+
+
+def agents(lab, folder):
+    agent = Agent(lab, folder)
+    scrapes(agent)
+    addresses(agent)
+    descriptors(agent)
+    settings(agent)
+    check("the agent ends well", agent.end(), 0)
+    deliveries(lab, folder)
+    dry_run(lab, folder)
+
+
 require_root("redis-server", "redis-benchmark", "setpriv", namespaces=["--mount", "--net"])
 must("ip", "link", "set", "lo", "up")
 with contextlib.ExitStack() as lab, tempfile.TemporaryDirectory() as folder:
@@ -224,4 +434,5 @@ with contextlib.ExitStack() as lab, tempfile.TemporaryDirectory() as folder:
     limits(folder)
     slow_reader(folder, server)
     archive(lab, folder)
+    agents(lab, folder)
 finish()

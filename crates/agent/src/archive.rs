@@ -1,16 +1,13 @@
 //! Archives the agent's rows as Parquet files, which `overhead-export` writes.
 
 use super::config::ArchiveSettings;
-use super::flows::FlowKey;
 use super::totals::AgentBooks;
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use overhead_files::{OutputFolder, find_program};
-use overhead_kernel::{SocketTotals, raised};
+use overhead_kernel::raised;
 use overhead_model::agent_rows::AgentRows;
 use overhead_reading::time::unix_ns;
-use overhead_report::composition::CompositionPeriods;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -31,8 +28,6 @@ pub struct AgentArchive {
     host: String,
     /// Start time of the next rows.
     started: Instant,
-    /// Flows at that time.
-    before: BTreeMap<FlowKey, SocketTotals>,
     pub failures: u64,
 }
 
@@ -49,8 +44,7 @@ impl AgentArchive {
         let fix =
             || format!("archive.folder: {} is not writable: choose another, or change its owner", folder.display());
         raised(|| try_writing(folder)).with_context(fix)?;
-        let (settings, before) = (settings.clone(), BTreeMap::new());
-        Ok(Self { program, settings, host, started: Instant::now(), before, failures: 0 })
+        Ok(Self { program, settings: settings.clone(), host, started: Instant::now(), failures: 0 })
     }
 
     /// Returns whether the next rows are due.
@@ -58,10 +52,10 @@ impl AgentArchive {
         self.started.elapsed() >= self.settings.every
     }
 
-    /// Writes the rows since the last ones. The caller then resets the compositions' latest sums.
-    pub async fn write(&mut self, books: &AgentBooks) -> Result<()> {
+    /// Writes the rows since the last ones.
+    pub async fn write(&mut self, books: &mut AgentBooks) -> Result<()> {
         let (now, now_ns) = (Instant::now(), unix_ns());
-        let rows = books.rows(&self.before, CompositionPeriods::latest, span_ns(self.started, now_ns));
+        let rows = books.rows(true, span_ns(self.started, now_ns));
         if !rows.is_empty() {
             let written = tokio::time::timeout(PATIENCE, self.hand_over(&rows, now_ns)).await;
             let written = written.unwrap_or_else(|_| bail!("it took more than {PATIENCE:?}"));
@@ -69,7 +63,8 @@ impl AgentArchive {
             written?;
         }
         self.started = now;
-        self.before.clone_from(books.flows.flows());
+        books.flows.mark_archived();
+        books.compositions.clear_latest();
         Ok(())
     }
 

@@ -6,10 +6,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use overhead_model::agent_rows::AgentRows;
 use overhead_model::exit::StatusFault;
 use std::path::Path;
-use std::time::Duration;
-
-/// Time to wait for the agent's answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Most bytes of an answer.
 const LARGEST: u64 = 256 << 20;
@@ -26,7 +22,7 @@ impl AgentClient {
     /// Returns a client of the agent at this address, with the token in a file if the agent requires one.
     pub fn new(address: &str, token_file: Option<&Path>) -> Result<Self> {
         let token = token_file.map(AgentToken::read).transpose().map_err(StatusFault::usage)?;
-        Ok(Self { client: http_client(PATIENCE), address: address.to_owned(), token })
+        Ok(Self { client: http_client(&format!("http://{address}")), address: address.to_owned(), token })
     }
 
     /// Returns the rows since the agent started.

@@ -1,7 +1,8 @@
 //! The composition of each server's exact bytes, by pair of zones.
 
-use super::flows::{FlowBook, ZonePair, wire_bytes, zone_pair};
+use super::flows::{ComposedKey, ZonePair, add_sides, zone_pair};
 use super::servers::ServerEnd;
+use super::shares::{RecentUse, beyond};
 use super::windows::{CapturedWindow, WindowPart};
 use super::zones::ZoneMap;
 use overhead_model::Class;
@@ -9,10 +10,10 @@ use overhead_report::composition::{CompositionPeriods, PartTotal, TrafficPart};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Pairs of server and zones with a composition. Those that come later have none.
+/// Most pairs of server and zones with a composition. The least used are added to one of [`ServerEnd::OTHER`].
 const COMPOSITIONS: usize = 500;
 
-/// Parts whose answers' lengths are remembered.
+/// Parts above which the lengths of the rarest answers are forgotten.
 const ANSWERS: usize = 1000;
 
 type WindowParts<'a> = BTreeMap<&'a TrafficPart, WindowPart>;
@@ -31,8 +32,11 @@ impl AnswerLengths {
         for (part, traffic) in parts.iter() {
             let count = traffic.bytes.count - traffic.cut;
             let bytes = traffic.bytes.wire_bytes[1].saturating_sub(traffic.cut_bytes);
-            let has_room = self.0.len() < ANSWERS || self.0.contains_key(*part);
-            if count > 0 && has_room && !is_unmatched(part) {
+            if count > 0 && !is_unmatched(part) {
+                if self.0.len() >= ANSWERS && !self.0.contains_key(*part) {
+                    self.0.values_mut().flatten().for_each(|value| *value /= 2);
+                    self.0.retain(|_, [count, _]| *count > 0);
+                }
                 let [counts, sum] = self.0.entry((*part).clone()).or_default();
                 (*counts, *sum) = (*counts + count, *sum + bytes);
             }
@@ -63,13 +67,6 @@ fn is_unmatched(part: &TrafficPart) -> bool {
     matches!(part, TrafficPart::Operations { class: Class::Unmatched, .. })
 }
 
-/// The connections that share a composition.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ComposedKey {
-    pub server: ServerEnd,
-    pub zones: ZonePair,
-}
-
 /// A composition, scaled to exact totals.
 pub struct ComposedTraffic {
     pub periods: CompositionPeriods,
@@ -78,9 +75,15 @@ pub struct ComposedTraffic {
     answers: AnswerLengths,
     /// Exact bytes of requests and of responses, of all time.
     pub sides: [u64; 2],
+    recent: RecentUse,
 }
 
 impl ComposedTraffic {
+    fn new(statements: usize) -> Self {
+        let (periods, answers) = (CompositionPeriods::new(statements), AnswerLengths::default());
+        Self { periods, current_bytes: 0, answers, sides: [0; 2], recent: RecentUse::default() }
+    }
+
     /// Returns the bytes of a part's requests and responses. An unknown part is divided as all bytes are.
     pub fn sides(&self, part: &PartTotal) -> [u64; 2] {
         part.sides.unwrap_or_else(|| {
@@ -127,28 +130,23 @@ impl CompositionBook {
             }
         }
         for (key, mut parts) in by_key {
-            if let Some(composed) = self.get(key) {
-                composed.answers.match_cut(&mut parts);
-                composed.periods.add_window(0, parts.into_iter().map(|(part, traffic)| (part, traffic.bytes)));
-            }
+            let composed = self.get(key);
+            composed.answers.match_cut(&mut parts);
+            composed.periods.add_window(0, parts.into_iter().map(|(part, traffic)| (part, traffic.bytes)));
         }
     }
 
-    /// Sets the exact totals. With the period's length, also ends the period.
-    pub fn take_totals(&mut self, book: &FlowBook, period: Option<Duration>) {
-        let mut totals = BTreeMap::<ComposedKey, [u64; 2]>::new();
-        for (flow, sums) in book.flows() {
-            let key = ComposedKey { server: flow.server, zones: flow.zones.clone() };
-            let sides = totals.entry(key).or_default();
-            sides.iter_mut().zip(wire_bytes(sums)).for_each(|(sum, bytes)| *sum += bytes);
+    /// Adds exact bytes of requests and of responses. With the period's length, also ends the period.
+    pub fn take_growth(&mut self, growth: BTreeMap<ComposedKey, [u64; 2]>, period: Option<Duration>) {
+        self.by_key.values_mut().for_each(|composed| composed.recent.fall());
+        for (key, sides) in growth {
+            let (bytes, network_namespace) = (sides.iter().sum(), key.server.network_namespace);
+            let composed = self.get(key);
+            composed.current_bytes += bytes;
+            composed.recent.add(bytes, network_namespace);
+            add_sides(&mut composed.sides, sides);
         }
-        for (key, sides) in totals {
-            if let Some(composed) = self.get(key) {
-                let [now, before] = [sides, composed.sides].map(|sides| sides.iter().sum::<u64>());
-                composed.current_bytes += now.saturating_sub(before);
-                composed.sides = sides;
-            }
-        }
+        self.evict();
         let Some(period) = period else { return };
         let covered = std::mem::take(&mut self.covered).as_secs_f64() / period.as_secs_f64().max(f64::MIN_POSITIVE);
         for composed in self.by_key.values_mut() {
@@ -156,17 +154,24 @@ impl CompositionBook {
         }
     }
 
-    fn get(&mut self, key: ComposedKey) -> Option<&mut ComposedTraffic> {
-        if self.by_key.len() >= COMPOSITIONS && !self.by_key.contains_key(&key) {
-            return None;
+    /// Adds compositions beyond the limit to one for all of these, which has no statements.
+    fn evict(&mut self) {
+        let own = self.by_key.iter().filter(|(key, _)| key.server != ServerEnd::OTHER);
+        let uses = own.map(|(key, composed)| (key, key.server.address.ip(), composed.recent));
+        for key in beyond(COMPOSITIONS, uses).into_iter().cloned().collect::<Vec<_>>() {
+            let Some(ComposedTraffic { periods, current_bytes, sides, .. }) = self.by_key.remove(&key) else {
+                continue;
+            };
+            let other = self.get(ComposedKey { server: ServerEnd::OTHER, zones: ZonePair::default() });
+            other.periods.absorb(periods);
+            other.current_bytes += current_bytes;
+            add_sides(&mut other.sides, sides);
         }
+    }
+
+    fn get(&mut self, key: ComposedKey) -> &mut ComposedTraffic {
         let statements = self.statements;
-        Some(self.by_key.entry(key).or_insert_with(|| ComposedTraffic {
-            periods: CompositionPeriods::new(statements),
-            current_bytes: 0,
-            answers: AnswerLengths::default(),
-            sides: [0; 2],
-        }))
+        self.by_key.entry(key).or_insert_with(|| ComposedTraffic::new(statements))
     }
 }
 
@@ -203,5 +208,36 @@ mod tests {
         assert_eq!(matched(320), [1_300, 40, 0]);
         assert_eq!(matched(160), [1_150, 30, 0], "in proportion to what they expect");
         assert_eq!(matched(1_000), [1_300, 40, 680], "the rest is of other operations");
+    }
+
+    #[test]
+    fn servers_of_one_user_cost_no_other_server_its_statements() {
+        let key = |server: String| ComposedKey {
+            server: ServerEnd::new(server.parse().unwrap(), 7),
+            zones: ZonePair::default(),
+        };
+        let flood = || (0..2 * COMPOSITIONS).map(|number| key(format!("127.{}.{}.2:6379", number / 250, number % 250)));
+        let mut book = CompositionBook::new(5);
+        for late in [false, true] {
+            let mut growth: BTreeMap<_, _> = flood().map(|key| (key, [1_000, 0])).collect();
+            growth.extend(late.then(|| (key("10.0.0.1:6379".to_owned()), [3, 4])));
+            book.take_growth(growth, Some(Duration::from_secs(10)));
+            assert_eq!(book.iter().count(), COMPOSITIONS + 1);
+        }
+        assert_eq!(book.by_key[&key("10.0.0.1:6379".to_owned())].sides, [3, 4]);
+        let parts = book.iter().flat_map(|(_, composed)| composed.periods.totals());
+        assert_eq!(parts.map(|part| part.wire_bytes).sum::<u64>(), 2_000 * 2 * COMPOSITIONS as u64 + 7);
+    }
+
+    #[test]
+    fn many_statements_cost_no_other_the_length_of_its_answers() {
+        let (rare, late): (Vec<_>, _) = (
+            (0..ANSWERS).map(|number| part(Class::Workload, &number.to_string())).collect(),
+            part(Class::Workload, "GET"),
+        );
+        let mut lengths = AnswerLengths::default();
+        lengths.match_cut(&mut rare.iter().map(|part| (part, window(1, [1, 1], 0))).collect());
+        lengths.match_cut(&mut BTreeMap::from([(&late, window(9, [9, 90], 0))]));
+        assert_eq!((lengths.0.get(&late), lengths.0.len()), (Some(&[9, 90]), 1));
     }
 }

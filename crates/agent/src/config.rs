@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io::{self, Read};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::{Bound, RangeBounds};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use ureq::http::Uri;
 
 /// Characters of a token: fewer can be guessed.
 const TOKEN_CHARS: usize = 16;
@@ -136,18 +137,21 @@ impl Default for AgentWindows {
 }
 
 /// A collector of OpenTelemetry.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "an [otlp] section")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "an [otlp] section")]
 pub struct AgentOtlp {
     /// URL that takes OTLP over HTTP.
     pub endpoint: String,
+    /// Whether a collector on another host may be reached without TLS.
+    #[serde(default)]
+    allow_plain_http: bool,
     /// Time between two exports.
     #[serde(deserialize_with = "time", default = "minute")]
     pub interval: Duration,
 }
 
 /// A folder of Parquet files.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an [archive] section")]
 pub struct ArchiveSettings {
     /// Root of the data set.
@@ -197,6 +201,19 @@ impl AgentConfig {
         self.check_listen().map_err(|error| format!("--{error}"))
     }
 
+    /// Takes new settings over, except those that only a start can set. Returns the names of these that differ.
+    pub fn update(&mut self, mut new: Self) -> Vec<&'static str> {
+        let kept = [
+            kept("listen", &self.listen, &mut new.listen),
+            kept("token-file", &self.token, &mut new.token),
+            kept("statements", &self.statements, &mut new.statements),
+            kept("[otlp]", &self.otlp, &mut new.otlp),
+            kept("[archive]", &self.archive, &mut new.archive),
+        ];
+        *self = new;
+        kept.into_iter().flatten().collect()
+    }
+
     fn check_listen(&self) -> Result<(), String> {
         let listen = self.listen;
         if listen.ip().to_canonical().is_loopback() || self.token.is_some() {
@@ -216,14 +233,9 @@ impl AgentConfig {
         let share = |most| (Bound::Excluded(0.0), Bound::Included(most));
         let [twice, hour] = [self.windows.length * 2, seconds(3600)];
         within("windows.every", &self.windows.every, twice..=hour, &format!("{twice:?}, twice the length, to 1h"))?;
-        if let Some(AgentOtlp { endpoint, interval }) = &self.otlp {
-            within("otlp.interval", interval, seconds(1)..=seconds(3600), "1s to 1h")?;
-            if !endpoint.starts_with("http://") {
-                let example = "http://127.0.0.1:4318/v1/metrics";
-                return Err(format!(
-                    "otlp.endpoint: invalid address {endpoint}: use one without TLS, such as {example}"
-                ));
-            }
+        if let Some(otlp) = &self.otlp {
+            within("otlp.interval", &otlp.interval, seconds(1)..=seconds(3600), "1s to 1h")?;
+            otlp.check_endpoint()?;
         }
         if let Some(ArchiveSettings { every, .. }) = &self.archive {
             within("archive.every", every, seconds(10)..=seconds(86_400), "10s to 24h")?;
@@ -239,13 +251,43 @@ impl AgentConfig {
     }
 }
 
+/// Keeps a value that only a start can set. Returns its name if the new settings change it.
+fn kept<T: Clone + PartialEq>(name: &'static str, value: &T, new: &mut T) -> Option<&'static str> {
+    (replace(new, value.clone()) != *value).then_some(name)
+}
+
+impl AgentOtlp {
+    fn check_endpoint(&self) -> Result<(), String> {
+        let endpoint = &self.endpoint;
+        let url = endpoint.parse::<Uri>().ok();
+        let scheme = url.as_ref().filter(|url| url.host().is_some()).and_then(Uri::scheme_str);
+        let fix = match scheme {
+            Some("https") => return Ok(()),
+            Some("http") if self.allow_plain_http || is_loopback(endpoint) => return Ok(()),
+            Some("http") => {
+                "is on another host, which would get statements in plain text: use https, or add \
+                             allow-plain-http = true to [otlp]"
+            }
+            _ => "is no address: use one such as http://127.0.0.1:4318/v1/metrics",
+        };
+        Err(format!("otlp.endpoint: {endpoint} {fix}"))
+    }
+}
+
+/// Returns whether a URL leads to this host itself.
+pub fn is_loopback(url: &str) -> bool {
+    let url = url.parse::<Uri>().unwrap_or_default();
+    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|host| host.to_canonical().is_loopback())
+}
+
 /// Checks that a value is in a range, which messages call `name`.
 fn within<T: PartialOrd + Debug, R: RangeBounds<T>>(key: &str, value: &T, range: R, name: &str) -> Result<(), String> {
     if range.contains(value) { Ok(()) } else { Err(format!("{key}: {value:?} is out of range: use {name}")) }
 }
 
 /// The secret that clients send for metrics, as `Authorization: Bearer TOKEN`.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AgentToken(String);
 
 impl AgentToken {
@@ -343,7 +385,9 @@ interval = "3m" => period: 300s is out of range: use at least 360s, two interval
 period = "9s" => period: 9s is out of range: use 10s to 24h
 [windows]\nlength = "11s" => windows.length: 11s is out of range: use 10ms to 10s
 [windows]\nevery = "150ms" => windows.every: 150ms is out of range: use 200ms, twice the length, to 1h
-otlp.endpoint = "https://x" => otlp.endpoint: invalid address https://x: use one without TLS, such as http://127.0.0.1:4318/v1/metrics
+otlp.endpoint = "127.0.0.1:4318" => otlp.endpoint: 127.0.0.1:4318 is no address: use one such as http://127.0.0.1:4318/v1/metrics
+otlp.endpoint = "http://10.0.0.1:4318" => otlp.endpoint: http://10.0.0.1:4318 is on another host, which would get statements in plain text: use https, or add allow-plain-http = true to [otlp]
+otlp.endpoint = "http://127.0.0.1:4318@host" => otlp.endpoint: http://127.0.0.1:4318@host is on another host, which would get statements in plain text: use https, or add allow-plain-http = true to [otlp]
 archive.every = "1h" => line 1, column 1: archive: missing field `folder`
 archive = { folder = "x", every = "1s" } => archive.every: 1s is out of range: use 10s to 24h
 budget.cpu = 0 => budget.cpu: 0.0 is out of range: use more than 0, at most 1
@@ -412,6 +456,27 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
         assert!(
             unknown.starts_with("line 1, column 1: intervall: unknown field `intervall`, expected one of `listen`")
         );
+    }
+
+    #[test]
+    fn a_collector_elsewhere_takes_tls_or_permission() {
+        let otlp = |text: &str| parse(&format!("[otlp]\n{text}"));
+        for local in ["http://127.0.0.1:4318", "http://[::1]/v1/metrics", "http://localhost:4318", "https://host/x"] {
+            assert!(otlp(&format!("endpoint = \"{local}\"")).is_ok(), "{local}");
+        }
+        assert!(otlp("endpoint = \"http://10.0.0.1:4318\"\nallow-plain-http = true").is_ok());
+    }
+
+    #[test]
+    fn new_settings_replace_all_that_a_start_need_not_set() {
+        let mut config = parse("interval = \"1s\"\nports = [1]").unwrap();
+        let new = "interval = \"2s\"\nports = [2]\nlisten = \"127.0.0.1:1\"\nstatements = 7\n\
+                   otlp.endpoint = \"https://x\"\narchive.folder = \"x\"\nbudget.cpu = 0.5";
+        assert_eq!(config.update(parse(new).unwrap()), ["listen", "statements", "[otlp]", "[archive]"]);
+        assert_eq!((config.interval, &config.ports[..], config.budget.cpu), (Duration::from_secs(2), &[2][..], 0.5));
+        assert_eq!((config.listen.port(), config.statements, config.otlp.is_none()), (9475, 50, true));
+        let same = config.clone();
+        assert!(config.update(same).is_empty());
     }
 
     #[test]

@@ -1,23 +1,22 @@
 //! Exact traffic by server, client and pair of zones, from TCP's own counters.
 
 use super::servers::{ServerEnd, WatchedServers};
+use super::shares::{RecentUse, beyond};
 use super::zones::ZoneMap;
 use overhead_kernel::{FollowedTraffic, SocketGroup, SocketTotals};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Most flows with a client. Later clients of a server and pair of zones share a flow, with [`FlowKey::client`] `None`.
+/// Most flows with a client. Other clients of a server and pair of zones share a flow, with [`FlowKey::client`] `None`.
 const CLIENT_FLOWS: usize = 500;
-/// Most flows. Later servers share [`FlowKey::shared_by_servers`].
-const FLOWS: usize = 2000;
+/// Most flows that the clients of a server share. Those of other servers share one of [`ServerEnd::OTHER`].
+const SERVER_FLOWS: usize = 1500;
 /// Windows of a new network namespace that follow one another closely.
 pub const FIRST_WINDOWS: u64 = 3;
-/// Groups without traffic for this many readings may be removed from the kernel's table.
-const IDLE_READINGS: u32 = 120;
-/// Number of groups in the kernel's table above which idle ones are removed.
-const CROWDED: usize = 32_768;
+/// Number of groups above which those without traffic are forgotten.
+const KNOWN_GROUPS: usize = 32_768;
 
 /// The zones of both ends; absent if no prefix has the address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,10 +39,14 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// Returns the flow that servers beyond the limit share.
-    fn shared_by_servers(at_server: bool) -> Self {
-        let server = ServerEnd::new(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0), 0);
-        Self { server, at_server, zones: ZonePair::default(), client: None, client_group: 0 }
+    /// Returns the flow that gets the sums of this one if there is no room for it: that of all clients of the server, or of all
+    /// servers.
+    fn shared(&self) -> Self {
+        let (server, zones) = match self.client {
+            Some(_) => (self.server, self.zones.clone()),
+            None => (ServerEnd::OTHER, ZonePair::default()),
+        };
+        Self { server, at_server: self.at_server, zones, client: None, client_group: 0 }
     }
 }
 
@@ -82,67 +85,128 @@ impl LocalSockets {
         }
         Self { servers, clients }
     }
+
+    /// Returns whether a group is the clients' end of connections whose servers' end is on this host too.
+    fn has_server_of(&self, group: &SocketGroup) -> bool {
+        !group.is_server && self.servers.contains(&GroupEnds::new(group))
+    }
+
+    /// Returns the flow of a group.
+    fn flow(&self, group: &SocketGroup, zones: &ZoneMap) -> FlowKey {
+        let ends @ GroupEnds { server, client } = GroupEnds::new(group);
+        let client_group = self.clients.get(&ends).copied().unwrap_or_default();
+        let zones = zone_pair(zones, client, server.address.ip());
+        FlowKey { server, at_server: group.is_server, zones, client: Some(client), client_group }
+    }
 }
 
-/// A group's last reading, and where it is counted.
-struct GroupState {
-    before: SocketTotals,
-    /// Absent if the other end is counted instead.
+/// Where a group is counted.
+struct GroupPlace {
+    /// Absent for the clients' end if the servers' is on this host too, and counted instead.
     flow: Option<FlowKey>,
-    idle: u32,
+    /// Number of the last reading with its traffic.
+    reading: u64,
+}
+
+/// The sums of a flow.
+#[derive(Default)]
+pub struct FlowSums {
+    pub totals: SocketTotals,
+    /// The part of them that is archived.
+    pub archived: SocketTotals,
+    recent: RecentUse,
+}
+
+/// The connections that share a composition.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ComposedKey {
+    pub server: ServerEnd,
+    pub zones: ZonePair,
 }
 
 /// Sums that only grow: bytes of clients are `sent`, those of servers `received`.
 #[derive(Default)]
 pub struct FlowBook {
-    groups: HashMap<SocketGroup, GroupState>,
-    flows: BTreeMap<FlowKey, SocketTotals>,
+    readings: u64,
+    groups: HashMap<SocketGroup, GroupPlace>,
+    flows: BTreeMap<FlowKey, FlowSums>,
+    /// Bytes of requests and of responses that no composition has yet.
+    pub growth: BTreeMap<ComposedKey, [u64; 2]>,
     /// Bytes of each network namespace since its last window.
     unseen: HashMap<u32, u64>,
     /// Number of windows of each network namespace.
     windows: HashMap<u32, u64>,
-    /// Groups of connections that share a flow.
-    pub sharing: u64,
+    /// How often the sums of a flow moved to a shared one.
+    pub evicted: u64,
     /// Traffic of connections for which the kernel's table had no room, at servers and at clients.
     pub without_room: SocketTotals,
     pub lost_connections: u64,
 }
 
 impl FlowBook {
-    pub fn flows(&self) -> &BTreeMap<FlowKey, SocketTotals> {
+    pub fn flows(&self) -> &BTreeMap<FlowKey, FlowSums> {
         &self.flows
     }
 
-    /// Adds the growth since the last reading. If the table is crowded, returns its closed, idle groups.
-    pub fn take(&mut self, totals: &FollowedTraffic, zones: &ZoneMap) -> Vec<SocketGroup> {
-        let sockets = LocalSockets::new(totals);
-        let is_crowded = totals.groups.len() > CROWDED;
-        let mut removable = Vec::new();
-        for (group, now) in &totals.groups {
-            if !self.groups.contains_key(group) {
-                let flow = self.flow(group, &sockets, zones);
-                if let Some(flow) = &flow {
-                    self.flows.entry(flow.clone()).or_default();
-                }
-                self.groups.insert(*group, GroupState { before: SocketTotals::default(), flow, idle: 0 });
+    /// Adds the traffic since the last reading. Then flows beyond the limits make room.
+    pub fn take(&mut self, traffic: &FollowedTraffic, zones: &ZoneMap) {
+        let sockets = LocalSockets::new(traffic);
+        self.readings += 1;
+        self.flows.values_mut().for_each(|sums| sums.recent.fall());
+        for (group, grown) in &traffic.groups {
+            let new = || GroupPlace { flow: Some(sockets.flow(group, zones)), reading: 0 };
+            let place = self.groups.entry(*group).or_insert_with(new);
+            place.reading = self.readings;
+            if sockets.has_server_of(group) {
+                place.flow = None;
             }
-            let Some(state) = self.groups.get_mut(group) else { continue };
-            let grown = now.since(&state.before);
-            state.idle = if grown == SocketTotals::default() { state.idle + 1 } else { 0 };
-            state.before = *now;
-            if let Some(flow) = &state.flow {
-                *self.unseen.entry(group.network_namespace).or_default() += wire_bytes(&grown).iter().sum::<u64>();
-                self.flows.entry(flow.clone()).or_default().add(&from_client(grown, group.is_server));
-            }
-            if is_crowded && state.idle > IDLE_READINGS && now.opened == now.closed {
-                removable.push(*group);
-            }
+            let Some(flow) = &place.flow else { continue };
+            let grown = from_client(*grown, group.is_server);
+            let (sides, bytes) = (wire_bytes(&grown), wire_bytes(&grown).iter().sum());
+            *self.unseen.entry(group.network_namespace).or_default() += bytes;
+            let composed = ComposedKey { server: flow.server, zones: flow.zones.clone() };
+            add_sides(self.growth.entry(composed).or_default(), sides);
+            let sums = self.flows.entry(flow.clone()).or_default();
+            sums.totals.add(&grown);
+            sums.recent.add(bytes, group.network_namespace);
         }
-        let [clients, servers] = totals.remaining;
+        self.evict(CLIENT_FLOWS, |flow| flow.client);
+        let shared_by_clients = |flow: &FlowKey| flow.client.is_none() && flow.server != ServerEnd::OTHER;
+        self.evict(SERVER_FLOWS, |flow| shared_by_clients(flow).then(|| flow.server.address.ip()));
+        if self.groups.len() > KNOWN_GROUPS {
+            self.groups.retain(|_, place| place.reading == self.readings);
+        }
+        let [clients, servers] = traffic.remaining;
         self.without_room = from_client(servers, true);
         self.without_room.add(&clients);
-        self.lost_connections = totals.lost;
-        removable
+        self.lost_connections = traffic.lost;
+    }
+
+    /// Moves the sums of flows beyond a limit to shared ones, among those with an address.
+    fn evict(&mut self, limit: usize, address: impl Fn(&FlowKey) -> Option<IpAddr>) {
+        let uses = self.flows.iter().filter_map(|(flow, sums)| Some((flow, address(flow)?, sums.recent)));
+        for flow in beyond(limit, uses).into_iter().cloned().collect::<Vec<_>>() {
+            let Some(FlowSums { totals, archived, recent }) = self.flows.remove(&flow) else { continue };
+            let shared = self.flows.entry(flow.shared()).or_default();
+            shared.totals.add(&totals);
+            shared.archived.add(&archived);
+            shared.recent.absorb(recent);
+            self.evicted += 1;
+        }
+    }
+
+    /// Notes that all sums were archived.
+    pub fn mark_archived(&mut self) {
+        self.flows.values_mut().for_each(|sums| sums.archived = sums.totals);
+    }
+
+    /// Counts further traffic by other zones.
+    pub fn rezone(&mut self, zones: &ZoneMap) {
+        for flow in self.groups.values_mut().filter_map(|place| place.flow.as_mut()) {
+            if let Some(client) = flow.client {
+                flow.zones = zone_pair(zones, client, flow.server.address.ip());
+            }
+        }
     }
 
     /// Chooses which of these network namespaces has the next window, which starts now: one with traffic and few windows so far,
@@ -171,31 +235,6 @@ impl FlowBook {
         let windows = |number: &u32| self.windows.get(number).copied().unwrap_or_default();
         self.unseen.iter().any(|(number, bytes)| *bytes > 0 && windows(number) < FIRST_WINDOWS)
     }
-
-    /// Adds the last reading of a group that was removed from the kernel's table.
-    pub fn remove(&mut self, group: &SocketGroup, last: &SocketTotals) {
-        if let Some(GroupState { before, flow: Some(flow), .. }) = self.groups.remove(group) {
-            self.flows.entry(flow).or_default().add(&from_client(last.since(&before), group.is_server));
-        }
-    }
-
-    /// Returns where to count a group; `None` for the clients' end if the servers' is on this host too.
-    fn flow(&mut self, group: &SocketGroup, sockets: &LocalSockets, zones: &ZoneMap) -> Option<FlowKey> {
-        let ends @ GroupEnds { server, client } = GroupEnds::new(group);
-        if !group.is_server && sockets.servers.contains(&ends) {
-            return None;
-        }
-        let client_group = sockets.clients.get(&ends).copied().unwrap_or_default();
-        let zones = zone_pair(zones, client, server.address.ip());
-        let own = FlowKey { server, at_server: group.is_server, zones, client: Some(client), client_group };
-        if self.flows.contains_key(&own) || self.flows.len() < CLIENT_FLOWS {
-            return Some(own);
-        }
-        self.sharing += 1;
-        let shared = FlowKey { client: None, client_group: 0, ..own };
-        let has_room = self.flows.contains_key(&shared) || self.flows.len() < FLOWS;
-        Some(if has_room { shared } else { FlowKey::shared_by_servers(group.is_server) })
-    }
 }
 
 pub fn zone_pair(zones: &ZoneMap, client: IpAddr, server: IpAddr) -> ZonePair {
@@ -208,6 +247,11 @@ fn from_client(mut totals: SocketTotals, is_server: bool) -> SocketTotals {
         std::mem::swap(&mut totals.sent, &mut totals.received);
     }
     totals
+}
+
+/// Adds bytes of requests and of responses.
+pub fn add_sides(sums: &mut [u64; 2], more: [u64; 2]) {
+    sums.iter_mut().zip(more).for_each(|(sum, bytes)| *sum += bytes);
 }
 
 /// Returns the bytes on the wire of requests and of responses.
@@ -248,42 +292,95 @@ mod tests {
         let mut book = FlowBook::default();
         let zones = ZoneMap::default();
         book.take(&reading(&[(server, totals(30, 3)), (client, totals(3, 30)), (elsewhere, totals(5, 50))]), &zones);
-        book.take(&reading(&[(server, totals(40, 4)), (client, totals(4, 40)), (elsewhere, totals(6, 60))]), &zones);
-        let flows: Vec<_> =
-            book.flows().iter().map(|(key, sum)| (key.at_server, key.client_group, wire_bytes(sum))).collect();
+        book.take(&reading(&[(server, totals(10, 1)), (elsewhere, totals(1, 10))]), &zones);
+        // The server's end is read later.
+        book.take(&reading(&[(client, totals(2, 20))]), &zones);
+        let flows: Vec<_> = book
+            .flows()
+            .iter()
+            .map(|(key, sums)| (key.at_server, key.client_group, wire_bytes(&sums.totals)))
+            .collect();
         assert_eq!(flows, [(true, 1, [4, 40]), (false, 1, [6, 60])]);
         assert!(book.has_new_namespace());
         assert_eq!([7, 7].map(|number| book.next_namespace(&BTreeSet::from([number, 9]))), [Some(7), None]);
     }
 
+    fn payload(book: &FlowBook) -> u64 {
+        book.flows().values().map(|sums| sums.totals.sent.payload_bytes).sum()
+    }
+
     #[test]
     fn many_servers_share_a_flow() {
-        let mut book = FlowBook::default();
+        let (mut book, all) = (FlowBook::default(), CLIENT_FLOWS + SERVER_FLOWS + 500);
         let flow = |number: usize| {
             let server = format!("10.{}.{}.1:6379", number / 250, number % 250);
             (group("10.99.0.1:0", &server, false), totals(1, 1))
         };
-        book.take(&reading(&(0..FLOWS + 500).map(flow).collect::<Vec<_>>()), &ZoneMap::default());
-        assert_eq!(book.flows().len(), FLOWS + 1);
-        assert_eq!(book.flows().values().map(|sum| sum.sent.payload_bytes).sum::<u64>(), FLOWS as u64 + 500);
+        book.take(&reading(&(0..all).map(flow).collect::<Vec<_>>()), &ZoneMap::default());
+        assert_eq!((book.flows().len(), payload(&book)), (CLIENT_FLOWS + SERVER_FLOWS + 1, all as u64));
+        assert_eq!(book.growth.len(), all, "compositions keep the servers apart");
+    }
+
+    /// 700 addresses of loopback once made every later client share a flow.
+    #[test]
+    fn addresses_of_one_user_cost_no_other_client_its_flow() {
+        let (mut book, zones) = (FlowBook::default(), ZoneMap::default());
+        let flow = |client: &str, bytes| (group("10.9.0.1:6379", &format!("{client}:0"), true), totals(bytes, bytes));
+        let flood = |bytes| -> Vec<_> {
+            (0..700).map(|number| flow(&format!("127.0.{}.{}", number / 250, 2 + number % 250), bytes)).collect()
+        };
+        let has = |book: &FlowBook, client: &str| {
+            let client = Some(client.parse().unwrap());
+            book.flows().iter().find(|(key, _)| key.client == client).map(|(_, sums)| sums.totals.sent.payload_bytes)
+        };
+        book.take(&reading(&flood(1_000)), &zones);
+        assert_eq!((book.flows().len(), book.evicted, payload(&book)), (CLIENT_FLOWS + 1, 200, 700_000));
+        let late = [flow("127.0.0.1", 3), flow("192.0.2.1", 5)];
+        book.take(&reading(&[&flood(1_000)[..], &late].concat()), &zones);
+        assert_eq!((has(&book, "127.0.0.1"), has(&book, "192.0.2.1")), (Some(3), Some(5)));
+        assert_eq!((book.flows().len(), payload(&book)), (CLIENT_FLOWS + 1, 1_400_008));
+        // An idle client makes room for an active one, and comes back when it is active again.
+        for _ in 0..100 {
+            book.take(&reading(&flood(1_000)), &zones);
+        }
+        assert_eq!(has(&book, "192.0.2.1"), None);
+        let before = payload(&book);
+        book.take(&reading(&late), &zones);
+        assert_eq!((has(&book, "192.0.2.1"), payload(&book) - before), (Some(5), 8));
     }
 
     #[test]
-    fn sums_never_fall_and_late_clients_share_one() {
-        let mut book = FlowBook::default();
-        let flow = |number: usize, bytes| {
-            let client = format!("10.0.{}.{}:0", number / 250, number % 250);
-            (group("10.9.0.1:6379", &client, true), totals(bytes, bytes))
+    fn what_moves_to_a_shared_flow_is_archived_once() {
+        let (mut book, zones) = (FlowBook::default(), ZoneMap::default());
+        let flows = |range: std::ops::Range<usize>| {
+            let flow =
+                |number: usize| group("10.9.0.1:6379", &format!("10.0.{}.{}:0", number / 250, number % 250), true);
+            reading(&range.map(|number| (flow(number), totals(2, 2))).collect::<Vec<_>>())
         };
-        let all = |bytes| (0..CLIENT_FLOWS + 20).map(|number| flow(number, bytes)).collect::<Vec<_>>();
-        let sum = |book: &FlowBook| book.flows().values().map(|sum| sum.sent.payload_bytes).sum::<u64>();
-        book.take(&reading(&all(2)), &ZoneMap::default());
-        assert_eq!((book.flows().len(), book.sharing, sum(&book)), (CLIENT_FLOWS + 1, 20, 2 * 520));
-        // The kernel's table has started again.
-        book.take(&reading(&all(1)), &ZoneMap::default());
-        book.take(&reading(&all(3)), &ZoneMap::default());
-        assert_eq!(sum(&book), 4 * 520);
-        book.remove(&flow(0, 0).0, &totals(7, 7));
-        assert_eq!(sum(&book), 4 * 520 + 4);
+        let new = |book: &FlowBook| {
+            let grown = |sums: &FlowSums| sums.totals.since(&sums.archived).sent.payload_bytes;
+            book.flows().values().map(grown).sum::<u64>()
+        };
+        book.take(&flows(0..CLIENT_FLOWS), &zones);
+        assert_eq!(new(&book), 2 * CLIENT_FLOWS as u64);
+        book.mark_archived();
+        book.take(&flows(CLIENT_FLOWS..CLIENT_FLOWS + 300), &zones);
+        assert_eq!((book.evicted, new(&book)), (300, 600));
+    }
+
+    #[test]
+    fn other_zones_count_from_then_on() {
+        let zones = |zone: &str| {
+            let table = BTreeMap::from([("10.0.0.0/8".to_owned(), zone.to_owned())]);
+            ZoneMap::new(&table, None).unwrap()
+        };
+        let mut book = FlowBook::default();
+        let traffic = reading(&[(group("10.9.0.1:6379", "10.0.0.1:0", true), totals(2, 2))]);
+        book.take(&traffic, &zones("a"));
+        book.rezone(&zones("b"));
+        book.take(&traffic, &zones("b"));
+        let found: Vec<_> =
+            book.flows().iter().map(|(key, sums)| (key.zones.client.as_deref(), sums.totals.opened)).collect();
+        assert_eq!(found, [(Some("a"), 1), (Some("b"), 1)]);
     }
 }

@@ -42,6 +42,7 @@ pub struct Governor {
     tap_ns: f64,
     calibrated: Instant,
     cpu_before: Duration,
+    scrapes_before: Duration,
     /// Spending of [`MEMORY`] at most, which falls with time.
     recent: [f64; 2],
     settled: Instant,
@@ -53,7 +54,16 @@ impl Governor {
         let windows = Windows::new(DutyCycle::new(windows.length, windows.every), seed, unix_ns());
         let (spending, cpu_before, settled) = (AgentSpending::default(), own_cpu(), Instant::now());
         let tap_ns = tap_cost_ns().unwrap_or(USUAL_TAP_NS);
-        Self { budget, windows, spending, tap_ns, calibrated: settled, cpu_before, recent: [0.0; 2], settled }
+        let scrapes_before = Duration::ZERO;
+        let recent = [0.0; 2];
+        Self { budget, windows, spending, tap_ns, calibrated: settled, cpu_before, scrapes_before, recent, settled }
+    }
+
+    /// Replaces what the settings give. What was spent stays.
+    pub fn replan(&mut self, budget: AgentBudget, windows: AgentWindows) {
+        let now_ns = unix_ns();
+        self.budget = budget;
+        self.windows = Windows::new(DutyCycle::new(windows.length, windows.every), now_ns, now_ns);
     }
 
     /// Measures the cost of a frame again if the last measurement is old.
@@ -64,23 +74,25 @@ impl Governor {
         }
     }
 
-    /// Adds the spending since the last call. A window adds its frames and length.
-    pub fn settle(&mut self, frames: u64, open: Duration) {
+    /// Adds the spending since the last call. A window adds its frames and length. `scrapes` is the CPU time of all scrapes so far:
+    /// they put no window off, because any user can make them.
+    pub fn settle(&mut self, frames: u64, open: Duration, scrapes: Duration) {
         let (cpu_now, now) = (own_cpu(), Instant::now());
         let tap = Duration::from_nanos((frames as f64 * self.tap_ns) as u64);
         let cpu = cpu_now.saturating_sub(self.cpu_before) + tap;
         let kept = (-(now - self.settled).as_secs_f64() / MEMORY.as_secs_f64()).exp();
-        for (recent, spent) in self.recent.iter_mut().zip([cpu, open]) {
+        let own = cpu.saturating_sub(scrapes.saturating_sub(self.scrapes_before));
+        for (recent, spent) in self.recent.iter_mut().zip([own, open]) {
             *recent = *recent * kept + spent.as_secs_f64();
         }
         self.spending.cpu += cpu;
         if !open.is_zero() {
-            self.spending.window_cpu += cpu;
+            self.spending.window_cpu += own;
         }
         self.spending.open += open;
         self.spending.frames += frames;
         self.spending.windows += u64::from(!open.is_zero());
-        (self.cpu_before, self.settled) = (cpu_now, now);
+        (self.cpu_before, self.scrapes_before, self.settled) = (cpu_now, scrapes, now);
     }
 
     /// Returns how long to wait for the next window: it starts at a random time of its period, or later if the budget is spent.
@@ -159,8 +171,19 @@ mod tests {
     fn work_is_counted_with_the_packet_socket() {
         let mut governor = governor(0.05, 0.01);
         governor.tap_ns = 1_000.0;
-        governor.settle(2_000_000, Duration::from_millis(100));
+        governor.settle(2_000_000, Duration::from_millis(100), Duration::ZERO);
         assert!(governor.spending.cpu >= Duration::from_secs(2) && governor.recent[0] >= 2.0);
         assert_eq!((governor.spending.windows, governor.spending.frames), (1, 2_000_000));
+    }
+
+    #[test]
+    fn scrapes_put_no_window_off() {
+        let mut governor = governor(0.05, 0.01);
+        governor.tap_ns = 1_000.0;
+        governor.settle(20_000_000, Duration::ZERO, Duration::from_secs(19));
+        assert!(governor.spending.cpu >= Duration::from_secs(20), "they are in the spending");
+        assert!(governor.recent[0] < 2.0 && governor.debt() == Duration::ZERO, "{:?}", governor.recent);
+        governor.settle(20_000_000, Duration::ZERO, Duration::from_secs(19));
+        assert!(governor.debt() > Duration::ZERO, "each counts once");
     }
 }

@@ -12,6 +12,7 @@ mod governor;
 mod metrics;
 mod otlp;
 mod servers;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -31,16 +32,17 @@ use governor::Governor;
 use metrics::exposition;
 use otlp::OtlpExport;
 use overhead_dissect::Selection;
-use overhead_host::metrics::{METRICS, MetricsServer, TokenCheck};
+use overhead_host::metrics::{METRICS, MetricsServer, TokenCheck, thread_cpu};
 use overhead_host::{CaptureSignals, containers_now, or_never};
-use overhead_kernel::{TcpFollower, raised};
+use overhead_kernel::{TcpFollower, raised, unseen_processes};
 use overhead_model::{exit, say};
 use overhead_reading::time::unix_ns;
-use overhead_report::composition::CompositionPeriods;
 use servers::WatchedServers;
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::signal::unix::Signal;
 use tokio::task::JoinHandle;
 use totals::{AgentBooks, AgentTotals};
 use windows::{CapturedWindow, WindowPlan};
@@ -68,11 +70,19 @@ pub struct Agent {
     /// [`FlowBook::newcomers`] at the last search.
     newcomers: usize,
     period_started: Instant,
-    /// Whether rows were lost.
+    /// Whether bytes or rows were lost.
     is_partial: bool,
-    /// The last fault of a window or of the archive.
-    fault: Option<String>,
+    /// The last fault of each activity.
+    faults: BTreeMap<&'static str, String>,
+    failed_readings: u64,
+    /// Absent before the start, and in a dry run.
+    server: Option<MetricsServer>,
+    /// CPU time of making what [`Self::server`] serves.
+    rendering: Duration,
 }
+
+/// Reads the settings again.
+pub type RereadConfig<'a> = &'a dyn Fn() -> Result<AgentConfig, String>;
 
 impl Agent {
     /// Finds the servers and starts to follow their connections.
@@ -88,7 +98,7 @@ impl Agent {
         let follower = raised(|| TcpFollower::start(&books.servers.ports, false))
             .context("the agent needs the kernel's counters of connections")?;
         let started = Instant::now();
-        let agent = Self {
+        let mut agent = Self {
             books,
             follower,
             export: None,
@@ -98,45 +108,61 @@ impl Agent {
             newcomers: 0,
             period_started: started,
             is_partial: false,
-            fault: None,
+            faults: BTreeMap::new(),
+            failed_readings: 0,
+            server: None,
+            rendering: Duration::ZERO,
         };
+        if let Some(reason) = unseen_processes() {
+            let effect = "servers of other users may not be found, so only new connections to the usual ports count";
+            agent.warn_once("servers", format!("{effect}: {reason}"));
+        }
         agent.adopt();
         Ok(agent)
     }
 
-    /// Lists the servers that the agent watches.
+    /// Lists the servers that the agent watches, its zones and its prices.
     pub fn watched(&self) -> String {
-        text::watched(&self.books.servers)
+        let AgentConfig { zones, prices, .. } = &self.books.config;
+        format!("{}{zones}{prices}", text::watched(&self.books.servers))
     }
 
-    /// Measures the agent's cost for one interval, without publishing anything. Returns the expected cost as text.
-    pub async fn measure(mut self) -> Result<String> {
-        self.watch(None, Some(self.books.config.interval)).await?;
-        Ok(text::expected(&self.books.governor.spending, self.started.elapsed(), self.books.config.windows.every))
+    /// Tests what a start needs, and measures the agent's cost for one interval, without publishing anything. Returns the expected
+    /// cost as text, and the exit status.
+    pub async fn measure(mut self) -> Result<(String, u8)> {
+        drop((self.open_archive()?, self.listen()?));
+        if let Some(settings) = &self.books.config.otlp
+            && let Err(error) = otlp::try_endpoint(&settings.endpoint)
+        {
+            self.warn_once("endpoint", format!("{error:#}"));
+        }
+        self.watch(Some(self.books.config.interval), None).await?;
+        let AgentBooks { governor, config, .. } = &self.books;
+        let text = text::expected(&governor.spending, self.started.elapsed(), config.windows.every);
+        Ok((text, if self.faults.is_empty() { exit::COMPLETE } else { exit::PARTIAL }))
     }
 
-    /// Publishes metrics until a signal, or until the end of the duration. Returns a summary, and the exit status.
-    pub async fn run(mut self, duration: Option<Duration>) -> Result<(String, u8)> {
-        let server = self.publish()?;
-        self.watch(Some(server), duration).await?;
+    /// Publishes metrics until a signal, or until the end of the duration. Returns a summary, and the exit status. With `reread`, a
+    /// hangup (SIGHUP) replaces the settings.
+    pub async fn run(mut self, duration: Option<Duration>, reread: Option<RereadConfig<'_>>) -> Result<(String, u8)> {
+        self.archive = self.open_archive()?;
+        if let Some(settings) = &self.books.config.otlp {
+            self.export = Some(OtlpExport::start(settings, host(), self.totals())?);
+        }
+        self.server = Some(self.listen()?);
+        say!("overhead: metrics at http://{}/metrics", self.books.config.listen);
+        self.watch(duration, reread).await?;
         Ok((text::summary(&self.totals()), if self.is_partial { exit::PARTIAL } else { exit::COMPLETE }))
     }
 
-    /// Starts to serve the metrics, to export and to archive them.
-    fn publish(&mut self) -> Result<MetricsServer> {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        if let Some(settings) = &self.books.config.archive {
-            self.archive = Some(AgentArchive::start(settings, host.clone())?);
-        }
-        if let Some(settings) = &self.books.config.otlp {
-            self.export = Some(OtlpExport::start(settings, host, self.totals())?);
-        }
-        let address = self.books.config.listen;
-        let admits =
-            self.books.config.token.clone().map(|token| -> TokenCheck { Arc::new(move |shown| token.matches(shown)) });
-        let server = MetricsServer::listen("listen", address, &[METRICS, ROWS], admits)?;
-        say!("overhead: metrics at http://{address}/metrics");
-        Ok(server)
+    fn open_archive(&self) -> Result<Option<AgentArchive>> {
+        self.books.config.archive.as_ref().map(|settings| AgentArchive::start(settings, host())).transpose()
+    }
+
+    fn listen(&self) -> Result<MetricsServer> {
+        let AgentConfig { listen, token, .. } = &self.books.config;
+        let admits = token.clone().map(|token| -> TokenCheck { Arc::new(move |shown| token.matches(shown)) });
+        MetricsServer::listen("listen", *listen, &[METRICS, ROWS], admits)
     }
 
     /// Follows connections that are open already, in all network namespaces with servers.
@@ -155,8 +181,9 @@ impl Agent {
     }
 
     /// Reads totals, captures windows and answers scrapes until a signal or the end of the time.
-    async fn watch(&mut self, mut server: Option<MetricsServer>, length: Option<Duration>) -> Result<()> {
+    async fn watch(&mut self, length: Option<Duration>, reread: Option<RereadConfig<'_>>) -> Result<()> {
         let mut signals = CaptureSignals::new()?;
+        let mut hangup = reread.and_then(|_| signals.end.take_hangup());
         let deadline = length.map(|length| tokio::time::Instant::now() + length);
         let mut next_reading = tokio::time::Instant::now();
         let mut next_window = tokio::time::Instant::now();
@@ -166,30 +193,41 @@ impl Agent {
                 biased;
                 _ = signals.end.recv() => break,
                 () = or_never(deadline.map(tokio::time::sleep_until)) => break,
+                Some(()) = or_never(hangup.as_mut().map(Signal::recv)) => {
+                    if let Some(reread) = reread {
+                        self.replace_settings(reread());
+                    }
+                    next_reading = tokio::time::Instant::now();
+                    next_window = next_reading + self.wait();
+                }
                 () = tokio::time::sleep_until(next_reading) => {
                     let is_early = self.readings < FIRST_READINGS;
                     next_reading += if is_early { FIRST_WAIT } else { self.books.config.interval };
                     next_reading = next_reading.max(tokio::time::Instant::now());
-                    if self.read()? {
+                    if self.read() {
                         self.archive(false).await;
                     }
                 }
                 window = or_never(running.as_mut()) => {
                     running = None;
-                    self.take_window(window?);
+                    self.take_window(window.unwrap_or_else(|error| Err(error.into())));
                     next_window = next_window.max(tokio::time::Instant::now() + self.wait());
                 }
                 () = tokio::time::sleep_until(next_window), if running.is_none() => {
                     running = self.plan().map(|plan| tokio::task::spawn_blocking(move || plan.capture()));
                     next_window = tokio::time::Instant::now() + self.wait();
                 }
-                scrape = or_never(server.as_mut().map(MetricsServer::next)) => {
+                scrape = or_never(self.server.as_mut().map(MetricsServer::next)) => {
+                    let before = thread_cpu();
                     let text = if scrape.path == ROWS { self.rows()? } else { exposition(self.totals()) };
                     scrape.send(text);
+                    self.rendering += thread_cpu().saturating_sub(before);
                 }
             }
         }
-        self.read()?;
+        let failed = self.failed_readings;
+        self.read();
+        self.is_partial |= self.failed_readings > failed;
         self.end_period();
         self.archive(true).await;
         Ok(())
@@ -198,23 +236,35 @@ impl Agent {
     /// Writes rows if they are due, or if these are the last.
     async fn archive(&mut self, is_last: bool) {
         let Some(mut archive) = self.archive.take_if(|archive| is_last || archive.is_due()) else { return };
-        match archive.write(&self.books).await {
-            Ok(()) => self.books.compositions.clear_latest(),
-            Err(error) => {
-                let fate = if is_last { "these are lost" } else { "the next ones will have these" };
-                self.warn_once(format!("rows were not archived, {fate}: {error:#}"));
-                self.is_partial |= is_last;
-            }
+        if let Err(error) = archive.write(&mut self.books).await {
+            let fate = if is_last { "these are lost" } else { "the next ones will have these" };
+            self.warn_once("archive", format!("rows were not archived, {fate}: {error:#}"));
+            self.is_partial |= is_last;
         }
         self.archive = Some(archive);
     }
 
-    /// Prints a fault, unless it repeats the last one.
-    fn warn_once(&mut self, fault: String) {
-        if self.fault.as_ref() != Some(&fault) {
+    /// Prints a fault, unless it repeats the last one of this activity.
+    fn warn_once(&mut self, activity: &'static str, fault: String) {
+        if self.faults.get(activity) != Some(&fault) {
             say!("overhead: {fault}");
-            self.fault = Some(fault);
+            self.faults.insert(activity, fault);
         }
+    }
+
+    /// Replaces the settings, and prints which of them need a start. A mistake keeps the old ones.
+    fn replace_settings(&mut self, config: Result<AgentConfig, String>) {
+        match config.map(|config| self.books.config.update(config)) {
+            Err(error) => say!("overhead: the settings stay as they were: {error}"),
+            Ok(kept) if kept.is_empty() => say!("overhead: the settings were read again"),
+            Ok(kept) => {
+                say!("overhead: the settings were read again, but {} stay until the next start", kept.join(", "));
+            }
+        }
+        let AgentBooks { config, flows, governor, .. } = &mut self.books;
+        flows.rezone(&config.zones);
+        governor.replan(config.budget, config.windows);
+        self.newcomers = usize::MAX;
     }
 
     fn wait(&self) -> Duration {
@@ -226,19 +276,24 @@ impl Agent {
     }
 
     /// Reads the totals, and searches for servers from time to time. Returns whether a period has ended.
-    fn read(&mut self) -> Result<bool> {
-        let totals = raised(|| self.follower.read())?;
-        for group in self.books.flows.take(&totals, &self.books.config.zones) {
-            let last = raised(|| self.follower.remove(&group))?;
-            self.books.flows.remove(&group, &last);
+    fn read(&mut self) -> bool {
+        match raised(|| self.follower.read()) {
+            Ok(traffic) => self.books.flows.take(&traffic, &self.books.config.zones),
+            Err(error) => {
+                self.failed_readings += 1;
+                let fault = format!("the totals were not read, the next reading will have them: {error}");
+                self.warn_once("reading", fault);
+            }
         }
-        self.books.compositions.take_totals(&self.books.flows, None);
+        self.books.compositions.take_growth(take(&mut self.books.flows.growth), None);
         self.readings += 1;
         let newcomers = self.books.flows.newcomers(&self.books.servers);
-        if self.readings.is_multiple_of(SEARCH) || newcomers != self.newcomers {
-            self.search()?;
+        if (self.readings.is_multiple_of(SEARCH) || newcomers != self.newcomers)
+            && let Err(error) = self.search()
+        {
+            self.warn_once("search", format!("new servers were not searched for: {error:#}"));
         }
-        self.books.governor.settle(0, Duration::ZERO);
+        self.settle(0, Duration::ZERO);
         if let Some(export) = &self.export {
             export.publish(self.totals());
         }
@@ -249,13 +304,18 @@ impl Agent {
         if has_ended {
             self.end_period();
         }
-        Ok(has_ended)
+        has_ended
+    }
+
+    fn settle(&mut self, frames: u64, open: Duration) {
+        let scrapes = self.rendering + self.server.as_ref().map_or(Duration::ZERO, MetricsServer::cpu);
+        self.books.governor.settle(frames, open, scrapes);
     }
 
     fn end_period(&mut self) {
         self.books.governor.calibrate();
         let now = Instant::now();
-        self.books.compositions.take_totals(&self.books.flows, Some(now - self.period_started));
+        self.books.compositions.take_growth(BTreeMap::new(), Some(now - self.period_started));
         self.period_started = now;
     }
 
@@ -288,31 +348,37 @@ impl Agent {
     fn take_window(&mut self, window: Result<CapturedWindow>) {
         match window {
             Ok(window) => {
-                self.books.governor.settle(window.frames, window.open);
+                self.settle(window.frames, window.open);
                 self.books.governor.spending.dropped += window.dropped;
                 self.books.compositions.add_window(&window, &self.books.config.zones);
                 match window.work {
                     Ok(work) => work.iter().for_each(|(server, work)| self.books.work.add(*server, work)),
-                    Err(error) => self.warn_once(format!("kernel work was not counted: {error}")),
+                    Err(error) => self.warn_once("work", format!("kernel work was not counted: {error}")),
                 }
             }
             // A container may have ended. A lasting fault is printed once.
-            Err(error) => self.warn_once(format!("a window was not captured: {error:#}")),
+            Err(error) => self.warn_once("window", format!("a window was not captured: {error:#}")),
         }
     }
 
     /// Returns the rows since the start, as JSON.
     fn rows(&self) -> Result<String> {
         let span_ns = span_ns(self.started, unix_ns());
-        let rows = self.books.rows(&BTreeMap::new(), CompositionPeriods::totals, span_ns);
+        let rows = self.books.rows(false, span_ns);
         Ok(serde_json::to_string(&rows)?)
     }
 
     fn totals(&self) -> AgentTotals {
         AgentTotals {
             failed_exports: self.export.as_ref().map_or(0, OtlpExport::failures),
+            failed_readings: self.failed_readings,
             failed_archives: self.archive.as_ref().map_or(0, |archive| archive.failures),
             ..self.books.totals(self.started.elapsed())
         }
     }
+}
+
+/// Returns the name of this host.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -71,7 +71,8 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Counter "borrowed_wire_bytes" "Bytes divided as at another time, for lack of windows": |all| single(all.borrowed_bytes);
     Counter "unattributed_wire_bytes" "Bytes of connections without room in the table": |all| single(all.without_room_bytes);
     Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
-    Counter "sharing_series" "Clients of a server that share a series named (other)": |all| single(all.sharing);
+    Counter "evicted_series" "Series that were added to one named (other), to make room": |all| single(all.evicted);
+    Counter "failed_readings" "Readings that failed: the next one has their bytes": |all| single(all.failed_readings);
     Counter "failed_exports" "OTLP exports that failed": |all| single(all.failed_exports);
     Counter "failed_archives" "Archive files that could not be written": |all| single(all.failed_archives);
     Counter "windows" "Capture windows": |all| single(all.spending.windows);

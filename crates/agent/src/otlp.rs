@@ -2,10 +2,10 @@
 //!
 //! Counters are cumulative. So an export that fails loses no bytes: the next one has them.
 
-use super::config::AgentOtlp;
+use super::config::{AgentOtlp, is_loopback};
 use super::metrics::{METRICS, MetricKind, ReadSeries};
 use super::totals::AgentTotals;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Meter, MeterProvider};
@@ -21,17 +21,33 @@ use overhead_model::System;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use ureq::tls::{RootCerts, TlsConfig};
 
-/// Time that an export may take.
+/// Time that a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Series of a metric. The agent's own bounds are lower.
 const SERIES: usize = 100_000;
 
 pub type LatestTotals = Arc<Mutex<Arc<AgentTotals>>>;
 
-/// Returns a client that accepts any status as an answer.
-pub fn http_client(patience: Duration) -> ureq::Agent {
-    ureq::Agent::config_builder().timeout_global(Some(patience)).http_status_as_error(false).build().into()
+/// Returns a client for a URL, which accepts any status as an answer and follows no redirect. A proxy of the environment would
+/// lead away from this host, so URLs of this host have none.
+pub fn http_client(url: &str) -> ureq::Agent {
+    let config =
+        ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).max_redirects(0);
+    let config = if is_loopback(url) { config.proxy(None) } else { config };
+    let roots = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
+    config.tls_config(roots.build()).build().into()
+}
+
+/// Sends an export without metrics, to test that the collector takes it.
+pub fn try_endpoint(endpoint: &str) -> Result<()> {
+    let sent = http_client(endpoint).post(endpoint).content_type("application/x-protobuf").send_empty();
+    let status = sent.with_context(|| format!("otlp.endpoint: {endpoint} cannot be reached"))?.status();
+    if !status.is_success() {
+        bail!("otlp.endpoint: {endpoint} takes no metrics: it answers with status {}", status.as_u16());
+    }
+    Ok(())
 }
 
 /// A running exporter, in a thread of its own.
@@ -44,7 +60,8 @@ pub struct OtlpExport {
 impl OtlpExport {
     /// Starts to export these totals, and later those of [`OtlpExport::publish`].
     pub fn start(settings: &AgentOtlp, host: String, totals: AgentTotals) -> Result<Self> {
-        let exporter = MetricExporter::builder().with_http().with_http_client(CollectorClient(http_client(PATIENCE)));
+        let exporter =
+            MetricExporter::builder().with_http().with_http_client(CollectorClient(http_client(&settings.endpoint)));
         let exporter = exporter.with_endpoint(&settings.endpoint).with_timeout(PATIENCE).build();
         let exporter = exporter.with_context(|| format!("otlp.endpoint: {}", settings.endpoint))?;
         let failures = Arc::<AtomicU64>::default();
@@ -182,4 +199,56 @@ fn attributes(labels: &SeriesLabels<'_>) -> Vec<KeyValue> {
         attributes.push(KeyValue::new(key, value.to_owned()));
     }
     attributes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::totals;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    /// Serves answers with these statuses. All redirects lead to a place that would take anything.
+    fn collector(statuses: &'static [u16]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = move |mut stream: TcpStream, status: u16| {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.extend(byte);
+            }
+            let (location, close) = (format!("http://{address}/taken"), "Content-Length: 0\r\nConnection: close");
+            write!(stream, "HTTP/1.1 {status} x\r\nLocation: {location}\r\n{close}\r\n\r\n").unwrap();
+        };
+        std::thread::spawn(move || {
+            for status in statuses.iter().copied().chain(std::iter::repeat(200)) {
+                answer(listener.accept().unwrap().0, status);
+            }
+        });
+        format!("http://{address}/v1/metrics")
+    }
+
+    #[test]
+    fn a_redirect_is_no_delivery() {
+        for status in [301, 302, 303, 307, 308] {
+            let endpoint = collector(Vec::leak(vec![status]));
+            let settings = toml::from_str(&format!("endpoint = {endpoint:?}")).unwrap();
+            let export = OtlpExport::start(&settings, String::new(), totals()).unwrap();
+            // It may report the failure, too.
+            let _ = export.provider.force_flush();
+            assert_eq!(export.failures(), 1, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_collector_is_tested_without_metrics() {
+        let endpoint = collector(&[302, 404]);
+        for status in ["302", "404"] {
+            let fault = try_endpoint(&endpoint).unwrap_err().to_string();
+            assert!(fault.ends_with(&format!("it answers with status {status}")), "{fault}");
+        }
+        assert!(try_endpoint(&endpoint).is_ok());
+    }
 }

@@ -7,9 +7,10 @@ use overhead_dissect::Selection;
 use overhead_host::databases::{self, Database};
 use overhead_kernel::{own_network_namespace, raised};
 use overhead_model::Protocol;
+use overhead_report::text::clean;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 
 /// Number of names above which those of ended containers are dropped.
@@ -24,6 +25,10 @@ pub struct ServerEnd {
 }
 
 impl ServerEnd {
+    /// Stands for the servers that share sums.
+    pub const OTHER: Self =
+        Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), network_namespace: 0 };
+
     pub fn new(address: SocketAddr, network_namespace: u32) -> Self {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         Self { address, network_namespace: if address.ip().is_loopback() { network_namespace } else { 0 } }
@@ -61,9 +66,10 @@ impl WatchedServers {
 
     /// Returns the protocols that each port may have. The content decides on ports that the user named.
     pub fn selection(&self) -> Selection {
+        let listening: Vec<_> = self.databases.iter().map(|it| (it.ports(), it.system.protocol)).collect();
         let protocols = |port: u16| {
-            let listens = |database: &&Database| database.ports().contains(&port);
-            let known = self.databases.iter().filter(listens).map(|database| database.system.protocol);
+            let listens = |(ports, _): &&(Vec<u16>, Protocol)| ports.binary_search(&port).is_ok();
+            let known = listening.iter().filter(listens).map(|(_, protocol)| *protocol);
             let usual = Protocol::ALL.into_iter().filter(|protocol| protocol.ports().contains(&port));
             let mut protocols: Vec<Protocol> = known.chain(usual).collect();
             if protocols.is_empty() || self.named.contains(&port) {
@@ -94,9 +100,9 @@ impl WatchedServers {
         self.database(server).map(|database| database.system.name).or_else(|| usual().map(Protocol::name)).unwrap_or("")
     }
 
-    /// Returns the container of a server.
+    /// Returns the container of a server, without harmful characters.
     pub fn container(&self, server: &ServerEnd) -> Option<String> {
-        self.database(server)?.container.as_ref().map(RunningContainer::argument)
+        self.database(server)?.container.as_ref().map(|container| clean(&container.argument()))
     }
 
     /// Returns the container whose processes are in a control group.
@@ -136,7 +142,7 @@ fn control_groups(containers: &HostContainers) -> HashMap<u64, String> {
         fs::metadata(format!("/sys/fs/cgroup{path}")).ok().map(|folder| folder.ino())
     };
     let named = |container: &RunningContainer| {
-        let name = container.argument();
+        let name = clean(&container.argument());
         container.pids.iter().filter_map(inode).map(|inode| (inode, name.clone())).collect::<Vec<_>>()
     };
     raised(|| containers.all().iter().flat_map(named).collect())

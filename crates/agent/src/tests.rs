@@ -69,7 +69,7 @@ fn part(server: ServerLabels, part: TrafficPart, cost: Option<f64>) -> PartTraff
     }
 }
 
-fn totals() -> AgentTotals {
+pub fn totals() -> AgentTotals {
     let operations = |protocol, name: &str, statement: &str| TrafficPart::Operations {
         class: Class::Workload,
         protocol,
@@ -100,7 +100,8 @@ fn totals() -> AgentTotals {
             dropped: 4,
         },
         elapsed: Duration::from_mins(1),
-        sharing: 5,
+        evicted: 5,
+        failed_readings: 10,
         without_room_bytes: 6,
         lost_connections: 7,
         failed_exports: 8,

@@ -5,7 +5,6 @@ use super::governor::AgentSpending;
 use super::servers::WatchedServers;
 use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, names};
 use super::work::ServerWork;
-use overhead_containers::RunningContainer;
 use overhead_report::text::number::bytes_label;
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
@@ -126,9 +125,9 @@ pub fn watched(servers: &WatchedServers) -> String {
     let mut out = String::new();
     for database in servers.databases() {
         let ports: Vec<String> = database.ports().iter().map(u16::to_string).collect();
-        let container = database.container.as_ref().map(RunningContainer::argument);
+        let container = database.container.as_ref().map(|container| clean(&container.argument()));
         let container = container.map_or_else(String::new, |name| format!(" in container {name}"));
-        let (system, comm, pid) = (database.system.name, &database.comm, database.pid());
+        let (system, comm, pid) = (database.system.name, clean(&database.comm), database.pid());
         let _ = writeln!(out, "{system}: {comm} (process {pid}){container}, port {}", ports.join(", "));
     }
     if out.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::composition::CompositionBook;
 use super::config::AgentConfig;
-use super::flows::{FlowBook, FlowKey, ZonePair, wire_bytes};
+use super::flows::{FlowBook, FlowKey, FlowSums, ZonePair, wire_bytes};
 use super::governor::{AgentSpending, Governor};
 use super::servers::{ServerEnd, WatchedServers};
 use super::work::{ServerWork, WorkBook};
@@ -145,11 +145,13 @@ pub struct AgentTotals {
     pub borrowed_bytes: u64,
     pub spending: AgentSpending,
     pub elapsed: Duration,
-    /// Groups of connections that share a flow.
-    pub sharing: u64,
+    /// How often the sums of a flow moved to a shared one.
+    pub evicted: u64,
     /// Bytes of connections for which the kernel's table had no room, and connections that could not be followed.
     pub without_room_bytes: u64,
     pub lost_connections: u64,
+    /// Readings of the kernel's tables that failed.
+    pub failed_readings: u64,
     /// OTLP exports that failed.
     pub failed_exports: u64,
     /// Files of the archive that could not be written.
@@ -173,7 +175,7 @@ impl AgentBooks {
     /// Returns all totals. The counts of failures are 0.
     pub fn totals(&self, elapsed: Duration) -> AgentTotals {
         AgentTotals {
-            flows: merged_flows(self.flows.flows().iter().map(|(key, totals)| self.flow(key, totals))),
+            flows: merged_flows(self.flows.flows().iter().map(|(key, sums)| self.flow(key, &sums.totals))),
             parts: self.parts(CompositionPeriods::totals, |part| part.labels.clone()),
             work: merged(
                 self.work.iter().map(|(server, work)| (self.server(server), *work)),
@@ -183,9 +185,10 @@ impl AgentBooks {
             borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
             spending: self.governor.spending,
             elapsed,
-            sharing: self.flows.sharing,
+            evicted: self.flows.evicted,
             without_room_bytes: wire_bytes(&self.flows.without_room).iter().sum(),
             lost_connections: self.flows.lost_connections,
+            failed_readings: 0,
             failed_exports: 0,
             failed_archives: 0,
         }
@@ -224,13 +227,9 @@ impl AgentBooks {
         parts
     }
 
-    /// Returns the rows of a period. `before` has the flows at its start, and `totals` reads its statements.
-    pub fn rows(
-        &self,
-        before: &BTreeMap<FlowKey, SocketTotals>,
-        totals: ReadParts,
-        [start_ns, end_ns]: [u64; 2],
-    ) -> AgentRows {
+    /// Returns the rows since the start, or only `new` ones, which are not archived yet.
+    pub fn rows(&self, new: bool, [start_ns, end_ns]: [u64; 2]) -> AgentRows {
+        let totals: ReadParts = if new { CompositionPeriods::latest } else { CompositionPeriods::totals };
         let row_key = |server: ServerLabels, at_server: bool, [client_zone, server_zone]: [String; 2]| AgentRowKey {
             seen_at: seen_at(at_server).to_owned(),
             server: server.address,
@@ -239,9 +238,9 @@ impl AgentBooks {
             client_zone,
             server_zone,
         };
-        let since = |(key, now): (&FlowKey, &SocketTotals)| {
-            let new = before.get(key).map_or(*now, |before| now.since(before));
-            (new != SocketTotals::default()).then(|| self.flow(key, &new))
+        let since = |(key, sums): (&FlowKey, &FlowSums)| {
+            let grown = if new { sums.totals.since(&sums.archived) } else { sums.totals };
+            (grown != SocketTotals::default()).then(|| self.flow(key, &grown))
         };
         let flow_row = |flow: FlowTraffic| AgentFlowRow {
             key: row_key(flow.server, flow.at_server, flow.zones),

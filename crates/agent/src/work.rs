@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// One window in this many has counters, because loading them takes longer than a window.
 pub const WINDOWS: u64 = 6;
 
+/// Most servers with counters of their own.
+const SERVERS: usize = 500;
+
 /// A server whose work a window counts.
 #[derive(Clone, Debug)]
 pub struct WorkPlan {
@@ -81,9 +84,10 @@ impl WorkBook {
     /// Returns the server of a network namespace with the most bytes since its last window; `None` without any.
     pub fn next(&mut self, flows: &FlowBook, servers: &WatchedServers, network_namespace: u32) -> Option<WorkPlan> {
         let mut bytes = BTreeMap::<ServerEnd, u64>::new();
-        for (flow, totals) in flows.flows().iter().filter(|(flow, _)| flow.at_server) {
-            *bytes.entry(flow.server).or_default() += wire_bytes(totals).iter().sum::<u64>();
+        for (flow, sums) in flows.flows().iter().filter(|(flow, _)| flow.at_server) {
+            *bytes.entry(flow.server).or_default() += wire_bytes(&sums.totals).iter().sum::<u64>();
         }
+        self.seen.retain(|server, _| bytes.contains_key(server));
         let mut due: Vec<_> = bytes
             .into_iter()
             .filter_map(|(server, bytes)| {
@@ -99,8 +103,15 @@ impl WorkBook {
         Some(WorkPlan { server, pids, network_namespace })
     }
 
-    /// Adds a server's work in a window.
+    /// Adds a server's work in a window. Beyond the limit, the least measured server moves to [`ServerEnd::OTHER`].
     pub fn add(&mut self, server: ServerEnd, work: &ServerWork) {
         self.by_server.entry(server).or_default().add(work);
+        let others = self.by_server.iter().filter(|(known, _)| **known != ServerEnd::OTHER && **known != server);
+        let least = others.min_by_key(|(_, work)| work.operations).map(|(server, _)| *server);
+        if self.by_server.len() > SERVERS
+            && let Some(work) = least.and_then(|server| self.by_server.remove(&server))
+        {
+            self.by_server.entry(ServerEnd::OTHER).or_default().add(&work);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Zones of addresses, such as a cloud's availability zones, and the prices of bytes between them.
 
 use overhead_model::record::Price;
+use overhead_report::text::clean;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -138,6 +139,18 @@ impl ZoneMap {
     }
 }
 
+/// Lists each network with its zone, a line each.
+impl fmt::Display for ZoneMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (length, zones) in &self.by_length {
+            for (bits, zone) in zones.iter().collect::<BTreeMap<_, _>>() {
+                writeln!(f, "zone {}: {}", clean(zone), ZonePrefix { length: *length, bits: *bits })?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The price of bytes that one zone sends to another.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,6 +177,15 @@ where
 /// Prices between zones. The first that fits decides.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ZonePrices(Vec<ZonePrice>);
+
+/// Lists the prices, a line each.
+impl fmt::Display for ZonePrices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(prices) = self;
+        let mut lines = prices.iter().map(|ZonePrice { from, to, price }| (clean(from), clean(to), &price.text));
+        lines.try_for_each(|(from, to, price)| writeln!(f, "price from {from} to {to}: {price}"))
+    }
+}
 
 impl ZonePrices {
     /// Rejects prices of zones without a network: they are probably misspelt.
@@ -259,5 +281,17 @@ mod tests {
         assert_eq!(between(Some("a"), None), Some("2/GB"));
         assert_eq!(between(None, Some("b")), Some("3/GB"));
         assert_eq!(between(None, None), None);
+    }
+
+    #[test]
+    fn zones_and_prices_are_listed() {
+        let zones = map("10.0.0.0/8 cloud\n2001:db8::/32 b\n10.1.0.0/16 a\u{1b}[31m").unwrap();
+        assert_eq!(
+            zones.to_string(),
+            "zone b: 2001:db8::/32\nzone cloud: 10.0.0.0/8\nzone a\\u{1b}[31m: 10.1.0.0/16\n"
+        );
+        let price = overhead_report::price("0.01/GB").unwrap();
+        let prices = ZonePrices(vec![ZonePrice { from: "a".to_owned(), to: "*".to_owned(), price }]);
+        assert_eq!(prices.to_string(), "price from a to *: 0.01/GB\n");
     }
 }

@@ -11,22 +11,26 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use std::collections::VecDeque;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::AbortHandle;
 
 /// Names and values of the labels of a series.
 pub type SeriesLabels<'a> = Vec<(&'static str, &'a str)>;
 
 /// Maximum number of simultaneous scrapers. Each takes a descriptor.
 const CONNECTIONS: usize = 64;
+/// Age above which a body is made anew: however many scrapers there are, a body costs no more than this allows.
+const FRESH: Duration = Duration::from_secs(1);
 /// Time after which a slow scraper is disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -38,19 +42,22 @@ pub const METRICS: &str = "/metrics";
 pub struct Scrape {
     /// The requested path, one of the served.
     pub path: &'static str,
-    answer: oneshot::Sender<String>,
+    answer: oneshot::Sender<Bytes>,
 }
 
 impl Scrape {
     /// Answers with the body of the response.
     pub fn send(self, text: String) {
         // The scraper may have disconnected.
-        let _ = self.answer.send(text);
+        let _ = self.answer.send(text.into());
     }
 }
 
 /// Returns whether a token is right.
 pub type TokenCheck = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// The latest body of each path, and when it was requested.
+type LatestBodies = HashMap<&'static str, (Instant, Bytes)>;
 
 /// Where scrapes go, and who may scrape.
 #[derive(Clone)]
@@ -58,9 +65,25 @@ struct ScrapeAdmission {
     scrapes: mpsc::Sender<Scrape>,
     paths: &'static [&'static str],
     admits: Option<TokenCheck>,
+    /// Locked while a body is made, so that all who wait get the same one.
+    latest: Arc<Mutex<LatestBodies>>,
+    cpu_ns: Arc<AtomicU64>,
 }
 
 impl ScrapeAdmission {
+    /// Returns the body of a path; `None` after the end.
+    async fn body(&self, path: &'static str) -> Option<Bytes> {
+        let mut latest = self.latest.lock().await;
+        if let Some((_, body)) = latest.get(path).filter(|(requested, _)| requested.elapsed() < FRESH) {
+            return Some(body.clone());
+        }
+        let (requested, (answer, receive)) = (Instant::now(), oneshot::channel());
+        let _ = self.scrapes.send(Scrape { path, answer }).await;
+        let body = receive.await.ok()?;
+        latest.insert(path, (requested, body.clone()));
+        Some(body)
+    }
+
     fn has(&self, request: &Request<Incoming>) -> bool {
         let Some(admits) = &self.admits else { return true };
         let shown = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
@@ -68,10 +91,11 @@ impl ScrapeAdmission {
     }
 }
 
-/// Listens for scrapes.
+/// Listens for scrapes, in a thread of its own.
 pub struct MetricsServer {
     scrapes: mpsc::Receiver<Scrape>,
-    accepting: JoinHandle<()>,
+    cpu_ns: Arc<AtomicU64>,
+    serving: Option<JoinHandle<()>>,
 }
 
 impl MetricsServer {
@@ -87,14 +111,21 @@ impl MetricsServer {
         paths: &'static [&'static str],
         admits: Option<TokenCheck>,
     ) -> Result<Self> {
-        let listener = std::net::TcpListener::bind(address).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            TcpListener::from_std(listener)
-        });
+        let listener =
+            std::net::TcpListener::bind(address).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
         let listener = listener.with_context(|| format!("{option} {address} cannot be listened on: choose another"))?;
         let (send, scrapes) = mpsc::channel(CONNECTIONS);
-        let admission = ScrapeAdmission { scrapes: send, paths, admits };
-        Ok(Self { scrapes, accepting: tokio::spawn(accept(listener, admission)) })
+        let (latest, cpu_ns) = (Arc::default(), Arc::<AtomicU64>::default());
+        let admission = ScrapeAdmission { scrapes: send, paths, admits, latest, cpu_ns: Arc::clone(&cpu_ns) };
+        let runtime = crate::runtime()?;
+        let serve = move || _ = runtime.block_on(accept(listener, admission));
+        let serving = std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
+        Ok(Self { scrapes, cpu_ns, serving: Some(serving) })
+    }
+
+    /// Returns the CPU time of its thread.
+    pub fn cpu(&self) -> Duration {
+        Duration::from_nanos(self.cpu_ns.load(Ordering::Relaxed))
     }
 
     /// Waits for a scrape. Cancel-safe.
@@ -109,7 +140,8 @@ impl MetricsServer {
 
 impl Drop for MetricsServer {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.scrapes.close();
+        self.serving.take().map(JoinHandle::join);
     }
 }
 
@@ -121,11 +153,16 @@ struct ScraperConnection {
 }
 
 /// Accepts connections. If there are too many, closes the one that has been silent longest, so that idle connections
-/// keep no scraper out.
-async fn accept(listener: TcpListener, admission: ScrapeAdmission) {
-    let mut scrapers = VecDeque::<ScraperConnection>::new();
+/// keep no scraper out. Ends when nobody answers scrapes any more.
+async fn accept(listener: std::net::TcpListener, admission: ScrapeAdmission) -> std::io::Result<()> {
+    let (listener, mut scrapers) = (TcpListener::from_std(listener)?, VecDeque::<ScraperConnection>::new());
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        admission.cpu_ns.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
+        let accepted = tokio::select! {
+            () = admission.scrapes.closed() => return Ok(()),
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
             // Resources such as descriptors may become free soon.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
@@ -143,6 +180,11 @@ async fn accept(listener: TcpListener, admission: ScrapeAdmission) {
     }
 }
 
+/// Returns the CPU time of this thread.
+pub fn thread_cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
 async fn serve(stream: TcpStream, admission: ScrapeAdmission, has_asked: Arc<AtomicBool>) {
     let service = service_fn(|request| {
         has_asked.store(true, Ordering::Relaxed);
@@ -157,25 +199,22 @@ async fn answer(request: Request<Incoming>, admission: ScrapeAdmission) -> Resul
     let path = admission.paths.iter().find(|path| **path == request.uri().path());
     let (status, text) = match (request.method(), path) {
         _ if !admission.has(&request) => {
-            (StatusCode::UNAUTHORIZED, "send the agent's token, as `Authorization: Bearer TOKEN`\n".to_owned())
+            let fix: &[u8] = b"send the agent's token, as `Authorization: Bearer TOKEN`\n";
+            (StatusCode::UNAUTHORIZED, Bytes::from_static(fix))
         }
-        (&Method::GET, Some(path)) => {
-            let (answer, receive) = oneshot::channel();
-            let _ = admission.scrapes.send(Scrape { path, answer }).await;
-            match receive.await {
-                Ok(text) => (StatusCode::OK, text),
-                Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the capture is over\n".to_owned()),
-            }
-        }
-        (&Method::GET, None) => (StatusCode::NOT_FOUND, "the metrics are at /metrics\n".to_owned()),
-        _ => (StatusCode::METHOD_NOT_ALLOWED, "GET /metrics\n".to_owned()),
+        (&Method::GET, Some(path)) => match admission.body(path).await {
+            Some(body) => (StatusCode::OK, body),
+            None => (StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(b"the capture is over\n")),
+        },
+        (&Method::GET, None) => (StatusCode::NOT_FOUND, Bytes::from_static(b"the metrics are at /metrics\n")),
+        _ => (StatusCode::METHOD_NOT_ALLOWED, Bytes::from_static(b"GET /metrics\n")),
     };
     let kind = match (status, path) {
         (StatusCode::OK, Some(&METRICS)) => FORMAT,
         (StatusCode::OK, _) => "application/json",
         _ => "text/plain; charset=utf-8",
     };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+    let mut response = Response::new(Full::new(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
@@ -225,22 +264,54 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
+    fn scrape(address: SocketAddr) -> String {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn server() -> (MetricsServer, SocketAddr) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        (MetricsServer::listen("--metrics", free, &[METRICS], None).unwrap(), free)
+    }
+
     #[tokio::test]
     async fn silent_connections_keep_no_scraper_out() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
-        let mut server = MetricsServer::listen("--metrics", free, &[METRICS], None).unwrap();
+        let (mut server, address) = server();
         let scraper = tokio::task::spawn_blocking(move || {
-            let connect = || std::net::TcpStream::connect(free).unwrap();
-            let silent: Vec<_> = (0..3 * CONNECTIONS).map(|_| connect()).collect();
-            let mut stream = connect();
-            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-            let mut text = String::new();
-            stream.read_to_string(&mut text).unwrap();
+            let silent: Vec<_> = (0..3 * CONNECTIONS).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+            let text = scrape(address);
             drop(silent);
             text
         });
         let scrape = tokio::time::timeout(PATIENCE / 2, server.next()).await.expect("it gets through");
         scrape.send("all of it\n".to_owned());
         assert!(scraper.await.unwrap().ends_with("all of it\n"));
+    }
+
+    #[tokio::test]
+    async fn thousands_of_scrapes_make_a_body_once_per_second() {
+        let (mut server, address) = server();
+        let started = Instant::now();
+        let flood = move || (0..1_000).map(|_| scrape(address)).filter(|text| text.ends_with("a body\n")).count();
+        let mut clients: Vec<_> = (0..3).map(|_| tokio::task::spawn_blocking(flood)).collect();
+        let (mut made, mut answered) = (0, 0);
+        while let Some(client) = clients.last_mut() {
+            tokio::select! {
+                scrape = server.next() => {
+                    made += 1;
+                    scrape.send("a body\n".to_owned());
+                }
+                done = client => {
+                    answered += done.unwrap();
+                    clients.pop();
+                }
+            }
+        }
+        assert_eq!(answered, 3_000);
+        assert!(made <= 1 + started.elapsed().as_secs(), "{made}");
+        assert!(server.cpu() > Duration::ZERO, "what they cost is known");
     }
 }

@@ -79,6 +79,11 @@ impl EndSignals {
         asked
     }
 
+    /// Returns the terminal's disconnection, which then is no request to end any more.
+    pub fn take_hangup(&mut self) -> Option<Signal> {
+        self.hangup.take()
+    }
+
     /// Returns the first request so far.
     pub fn first_request(&self) -> Option<EndRequest> {
         self.first

@@ -58,6 +58,14 @@ fn other_users() -> Result<(), Absence> {
     })
 }
 
+/// Returns why not all processes can be inspected, and the fix; `None` if all can.
+pub fn unseen_processes() -> Option<String> {
+    let (missing, seen) = (privilege::missing(&INSPECT_PRIVILEGES), privilege::raised(discover::try_inspect_others));
+    let fault = seen.err().map_or_else(String::new, |error| format!(" ({error})"));
+    let is_seen = missing.is_empty() && fault.is_empty();
+    (!is_seen).then(|| format!("processes of other users cannot be inspected{fault}: {}", remedy(&missing)))
+}
+
 fn counters(programs: &CounterPrograms) -> Vec<Capability> {
     let optional: [(&'static str, &[&str]); 5] = [
         ("wake-ups", &WAKEUPS),

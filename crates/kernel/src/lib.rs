@@ -50,7 +50,7 @@ mod totals;
 pub use counters::KernelCounters;
 pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
 pub use discover::{UnixServer, own_network_namespace, unix_servers};
-pub use doctor::{Absence, Capability, doctor};
+pub use doctor::{Absence, Capability, doctor, unseen_processes};
 pub use error::Error;
 pub use listeners::{TcpConnection, TcpServer, tcp_connections, tcp_servers};
 pub use opened::{ConnectionOpener, OpenedConnections};

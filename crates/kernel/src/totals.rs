@@ -11,16 +11,16 @@
 //! capture on this host shows larger frames with fewer headers.
 
 use crate::error::Error;
-use crate::object::{self, Plain, bytes_of, lookup, map, plain, plain_types};
-use crate::opened::words;
+use crate::object::{self, Plain, lookup, map, plain, plain_types};
 use crate::ownership::end;
 use crate::skeleton::totals_types as types;
 use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::mem::take;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/totals.bpf.o"));
 
@@ -128,14 +128,15 @@ impl From<types::end_totals> for SocketTotals {
     }
 }
 
-/// Totals since the programs were loaded.
+/// What TCP counted.
 #[derive(Clone, Debug, Default)]
 pub struct FollowedTraffic {
-    /// Both ends of a connection between processes of this host have a group each.
+    /// Groups with traffic since the last reading, and this traffic. Both ends of a connection between processes of this host have
+    /// a group each.
     pub groups: BTreeMap<SocketGroup, SocketTotals>,
-    /// The traffic of groups that found no room: of clients' sockets, and of servers'.
+    /// The traffic of groups that found no room, since the start: of clients' sockets, and of servers'.
     pub remaining: [SocketTotals; 2],
-    /// Connections that could not be followed for lack of memory.
+    /// Connections that could not be followed for lack of memory, since the start.
     pub lost: u64,
 }
 
@@ -144,7 +145,11 @@ pub struct FollowedTraffic {
 pub struct TcpFollower {
     by_connection: bool,
     settings: MapHandle,
-    sums: MapHandle,
+    /// The table that the programs fill comes first.
+    sums: [MapHandle; 2],
+    filled: MapHandle,
+    /// What was read from the tables and not yet returned, because a reading failed.
+    taken: BTreeMap<SocketGroup, SocketTotals>,
     remaining: MapHandle,
     losses: MapHandle,
     adopt: Link,
@@ -178,8 +183,18 @@ impl TcpFollower {
         let mut link =
             |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
         let (adopt, settle, changes) = (link("adopt")?, link("settle_open")?, link("change_state")?);
-        let (settings, sums, remaining, losses) = (map("settings")?, map("sums")?, map("remaining")?, map("losses")?);
-        let follower = Self { by_connection, settings, sums, remaining, losses, adopt, settle, _changes: changes };
+        let follower = Self {
+            by_connection,
+            settings: map("settings")?,
+            sums: [map("sums_even")?, map("sums_odd")?],
+            filled: map("filled")?,
+            taken: BTreeMap::new(),
+            remaining: map("remaining")?,
+            losses: map("losses")?,
+            adopt,
+            settle,
+            _changes: changes,
+        };
         follower.follow_ports(ports)?;
         Ok(follower)
     }
@@ -195,25 +210,32 @@ impl TcpFollower {
         run(&self.adopt)
     }
 
-    /// Adds up the open connections, and returns all sums.
-    pub fn read(&self) -> Result<FollowedTraffic, Error> {
+    /// Adds up the open connections, and returns the growth of all sums since the last reading.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tables`], for example for lack of descriptors or memory. Nothing is lost: the next reading has what this one lacks.
+    pub fn read(&mut self) -> Result<FollowedTraffic, Error> {
         run(&self.settle)?;
-        let mut groups = BTreeMap::new();
-        for (key, sum) in self.sums.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)? {
-            let (Some(key), Some(sum)) = (plain::<types::totals_key>(&key), plain::<types::end_totals>(&sum)) else {
-                continue;
-            };
-            groups.insert(group(&key), sum.into());
+        let [_, empty] = &self.sums;
+        self.filled.update(&0_u32.to_ne_bytes(), &empty.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
+        self.sums.swap(0, 1);
+        let [_, full] = &self.sums;
+        // The iterator ends at an error, and at a bucket that does not fit into the rest of a batch.
+        while full.keys().next().is_some() {
+            let mut sums = full.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY)?.peekable();
+            if sums.peek().is_none() {
+                return Err(Error::Tables("the sums of connections cannot be read".to_owned()));
+            }
+            for (key, sum) in sums {
+                if let (Some(key), Some(sum)) = (plain::<types::totals_key>(&key), plain::<types::end_totals>(&sum)) {
+                    self.taken.entry(group(&key)).or_default().add(&sum.into());
+                }
+            }
         }
         let at = |end: u32| Ok::<_, Error>(value::<types::end_totals>(&self.remaining, end)?.into());
-        let lost = value::<types::totals_losses>(&self.losses, 0)?.lost;
-        Ok(FollowedTraffic { groups, remaining: [at(0)?, at(1)?], lost })
-    }
-
-    /// Removes a group whose connections are all closed, so that others find room, and returns its sum.
-    pub fn remove(&self, group: &SocketGroup) -> Result<SocketTotals, Error> {
-        let sum = self.sums.lookup_and_delete(bytes_of(&key(group)))?;
-        Ok(sum.and_then(|bytes| plain::<types::end_totals>(&bytes)).map(Into::into).unwrap_or_default())
+        let (remaining, lost) = ([at(0)?, at(1)?], value::<types::totals_losses>(&self.losses, 0)?.lost);
+        Ok(FollowedTraffic { groups: take(&mut self.taken), remaining, lost })
     }
 }
 
@@ -235,20 +257,5 @@ fn group(key: &types::totals_key) -> SocketGroup {
         remote: end(ends.remote, ends.remote_port),
         is_server: key.is_server != 0,
         is_adopted: key.is_adopted != 0,
-    }
-}
-
-fn key(group: &SocketGroup) -> types::totals_key {
-    types::totals_key {
-        cgroup: group.control_group,
-        ends: types::connection_key {
-            netns: group.network_namespace,
-            local_port: group.local.port(),
-            remote_port: group.remote.port(),
-            local: words(group.local.ip()),
-            remote: words(group.remote.ip()),
-        },
-        is_server: group.is_server.into(),
-        is_adopted: group.is_adopted.into(),
     }
 }

@@ -6,6 +6,7 @@
 mod child;
 
 use overhead_kernel::{SocketGroup, SocketTotals, TcpFollower, own_network_namespace};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
@@ -22,21 +23,35 @@ fn exchange(client: &mut TcpStream, server: &mut TcpStream, lengths: [usize; 2])
     }
 }
 
-fn groups(follower: &TcpFollower, is_server: bool) -> Vec<(SocketGroup, SocketTotals)> {
-    let totals = follower.read().unwrap();
-    assert_eq!((totals.lost, totals.remaining), (0, [SocketTotals::default(); 2]));
-    totals.groups.into_iter().filter(|(group, _)| group.is_server == is_server).collect()
+/// Sums since the start, from all readings.
+#[derive(Default)]
+struct Sums(BTreeMap<SocketGroup, SocketTotals>);
+
+impl Sums {
+    fn read(&mut self, follower: &mut TcpFollower) {
+        let traffic = follower.read().unwrap();
+        assert_eq!((traffic.lost, traffic.remaining), (0, [SocketTotals::default(); 2]));
+        for (group, grown) in traffic.groups {
+            self.0.entry(group).or_default().add(&grown);
+        }
+    }
+
+    fn at(&self, is_server: bool) -> Vec<(SocketGroup, SocketTotals)> {
+        self.0.iter().filter(|(group, _)| group.is_server == is_server).map(|(group, sum)| (*group, *sum)).collect()
+    }
 }
 
 #[test]
 fn both_ends_count_what_they_sent_from_their_first_segment() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let Some(follower) = follower(&[address.port()], true) else { return };
+    let Some(mut follower) = follower(&[address.port()], true) else { return };
+    let mut sums = Sums::default();
     let mut client = TcpStream::connect(address).unwrap();
     let (mut server, peer) = listener.accept().unwrap();
     exchange(&mut client, &mut server, [100, 3_000]);
-    let open = groups(&follower, true);
+    sums.read(&mut follower);
+    let open = sums.at(true);
     exchange(&mut client, &mut server, [20, 70_000]);
     // The client closes first, and reads the server's FIN.
     client.shutdown(Shutdown::Write).unwrap();
@@ -44,9 +59,8 @@ fn both_ends_count_what_they_sent_from_their_first_segment() {
     drop(server);
     assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
     drop(client);
-    let ([(server_end, server)], [(client_end, client)]) =
-        (&groups(&follower, true)[..], &groups(&follower, false)[..])
-    else {
+    sums.read(&mut follower);
+    let ([(server_end, server)], [(client_end, client)]) = (&sums.at(true)[..], &sums.at(false)[..]) else {
         panic!("one group at each end");
     };
     assert_eq!((server_end.local, server_end.remote), (address, peer));
@@ -67,7 +81,7 @@ fn both_ends_count_what_they_sent_from_their_first_segment() {
 fn connections_of_one_client_share_a_sum_however_they_end() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let Some(follower) = follower(&[address.port()], false) else { return };
+    let Some(mut follower) = follower(&[address.port()], false) else { return };
     for server_ends_first in [true, false] {
         for _ in 0..20 {
             let mut client = TcpStream::connect(address).unwrap();
@@ -78,15 +92,16 @@ fn connections_of_one_client_share_a_sum_however_they_end() {
             assert_eq!(last.read(&mut [0; 1]).unwrap(), 0);
         }
     }
-    let ([(group, server)], [(_, client)]) = (&groups(&follower, true)[..], &groups(&follower, false)[..]) else {
+    let mut sums = Sums::default();
+    sums.read(&mut follower);
+    let ([(group, server)], [(_, client)]) = (&sums.at(true)[..], &sums.at(false)[..]) else {
         panic!("one group at each end");
     };
     assert_eq!(group.remote.port(), 0);
     assert_eq!((server.opened, server.closed), (40, 40));
     assert_eq!((server.received.payload_bytes, server.sent.payload_bytes), (400, 40_000));
     assert_eq!((server.sent, server.received), (client.received, client.sent), "also what TIME-WAIT answers");
-    assert_eq!(&follower.remove(group).unwrap(), server);
-    assert!(groups(&follower, true).is_empty());
+    assert!(follower.read().unwrap().groups.is_empty(), "each reading has what is new");
 }
 
 #[test]
@@ -96,13 +111,40 @@ fn connections_that_were_open_before_count_from_then_on() {
     let mut client = TcpStream::connect(address).unwrap();
     let mut server = listener.accept().unwrap().0;
     exchange(&mut client, &mut server, [100, 100]);
-    let Some(follower) = follower(&[], false) else { return };
+    let Some(mut follower) = follower(&[], false) else { return };
     follower.follow_ports(&[address.port()]).unwrap();
     follower.adopt_open().unwrap();
     exchange(&mut client, &mut server, [7, 9]);
-    let [(group, totals)] = groups(&follower, true)[..] else { panic!("one group") };
+    let mut sums = Sums::default();
+    sums.read(&mut follower);
+    let [(group, totals)] = sums.at(true)[..] else { panic!("one group") };
     assert!(group.is_adopted && group.local == address);
     assert_eq!((totals.received.payload_bytes, totals.sent.payload_bytes), (7, 9));
     assert_eq!((totals.opened, totals.closed), (1, 0));
     assert_eq!(totals.sent.header_bytes, totals.sent.segments * (40 + 32));
+}
+
+/// 70,000 groups between two readings do not fit, and are added up. Later ones have room again, while old connections are open.
+#[test]
+fn a_full_table_has_room_again_after_a_reading() {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let Some(mut follower) = follower(&[port], true) else { return };
+    let connect = |place: u16| {
+        let client = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1 + (place % 250) as u8], port))).unwrap();
+        (client, listener.accept().unwrap().0)
+    };
+    let mut open = connect(0);
+    (0..35_000).for_each(|place| drop(connect(place)));
+    let traffic = follower.read().unwrap();
+    assert_eq!((traffic.groups.len(), traffic.lost), (65_536, 0));
+    let sums = || traffic.groups.values().chain(&traffic.remaining);
+    assert_eq!(sums().map(|sum| sum.opened).sum::<u64>(), 2 * 35_001, "what found no room is counted");
+    let new = connect(0);
+    exchange(&mut open.0, &mut open.1, [10, 20]);
+    let later = follower.read().unwrap();
+    assert_eq!((later.groups.len(), later.remaining), (4, traffic.remaining));
+    let payload: u64 = later.groups.values().map(|sum| sum.received.payload_bytes).sum();
+    assert_eq!((payload, later.groups.values().map(|sum| sum.opened).sum()), (30, 2));
+    drop(new);
 }

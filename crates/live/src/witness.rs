@@ -45,7 +45,7 @@ impl TcpWitness {
 
     /// Reads the counters at the end of the window.
     pub fn stop(&mut self) {
-        match self.following.as_ref().map(|follower| raised(|| follower.read())) {
+        match self.following.as_mut().map(|follower| raised(|| follower.read())) {
             Ok(Ok(totals)) => self.totals = Some(totals),
             Ok(Err(error)) => self.following = Err(error.to_string()),
             Err(_) => {}

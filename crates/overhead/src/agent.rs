@@ -20,7 +20,7 @@ pub struct AgentArgs {
     /// Print all settings with their defaults, as a file for --config, and exit
     #[arg(long)]
     print_config: bool,
-    /// Print what would be watched and what that would cost, and exit
+    /// Print what would be watched and what that would cost, test what a start needs, and exit
     #[arg(long)]
     dry_run: bool,
     /// Stop after this time, and print a summary (10s, 5m)
@@ -42,9 +42,10 @@ impl AgentArgs {
             let agent = Agent::start(config)?;
             let (text, status) = if self.dry_run {
                 print::verbatim(&agent.watched())?;
-                (agent.measure().await?, exit::COMPLETE)
+                agent.measure().await?
             } else {
-                agent.run(self.duration).await?
+                let reread = || self.config();
+                agent.run(self.duration, self.config.is_some().then_some(&reread)).await?
             };
             print::verbatim(&text)?;
             Ok(status)

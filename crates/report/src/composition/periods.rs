@@ -58,6 +58,18 @@ struct PartSums {
     since: u64,
 }
 
+impl PartSums {
+    /// Adds another part's sums.
+    fn absorb(&mut self, other: &Self) {
+        for (sum, bytes) in self.wire_bytes.iter_mut().zip(other.wire_bytes) {
+            *sum = sum.saturating_add(bytes);
+        }
+        self.operations += other.operations;
+        self.bytes_error.add_correlated(other.bytes_error);
+        self.operations_error.add_correlated(other.operations_error);
+    }
+}
+
 /// The counters of a part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartTotal {
@@ -180,14 +192,20 @@ impl CompositionPeriods {
         let own = self.parts.iter().filter(|(part, sums)| part.is_operations() && sums.recent < below);
         let smallest = own.min_by(|a, b| a.1.recent.total_cmp(&b.1.recent)).map(|(part, _)| part.clone());
         let Some(sums) = smallest.and_then(|part| self.parts.remove(&part)) else { return false };
-        let other = self.parts.entry(TrafficPart::Other).or_default();
-        for (sum, bytes) in other.wire_bytes.iter_mut().zip(sums.wire_bytes) {
-            *sum = sum.saturating_add(bytes);
-        }
-        other.operations += sums.operations;
-        other.bytes_error.add_correlated(sums.bytes_error);
-        other.operations_error.add_correlated(sums.operations_error);
+        self.parts.entry(TrafficPart::Other).or_default().absorb(&sums);
         true
+    }
+
+    /// Adds the counters of another server to [`TrafficPart::Other`] and [`TrafficPart::Unknown`]. The windows of its current period
+    /// are lost.
+    pub fn absorb(&mut self, other: Self) {
+        self.total_bytes = self.total_bytes.saturating_add(other.total_bytes);
+        self.borrowed_bytes = self.borrowed_bytes.saturating_add(other.borrowed_bytes);
+        for (own, more) in [(&mut self.parts, other.parts), (&mut self.latest, other.latest)] {
+            for (part, sums) in more {
+                own.entry(if part.is_operations() { TrafficPart::Other } else { part }).or_default().absorb(&sums);
+            }
+        }
     }
 
     fn post(&mut self, total_bytes: u64, ratios: Vec<PartRatios>, range: [f64; 2]) {
