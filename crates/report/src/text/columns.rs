@@ -3,7 +3,7 @@
 use super::table::TableRows;
 use crate::bounds::LowerBounds;
 use crate::grid::Column;
-use crate::number::{DASH, decimal, grouped, microseconds, money, percent};
+use crate::number::{DASH, decimal, grouped, microseconds, money, percent, with_digits};
 use crate::summary::{Families, distinct, per_operation};
 use overhead_model::record::{BillingPeriod, Cost, Latency, Price, ViewRow};
 use overhead_model::{Account, Amounts, Class};
@@ -87,6 +87,13 @@ static NAMED: &[NamedColumn] = &[
         // When a capture ends, the last operations are still waiting.
         .raised_in(|table| table.any(|row| row.unanswered.saturating_mul(NOTABLE) >= row.count.max(1)), RARE)
         .on_page_if(12, |row| row.unanswered > 0),
+    figure("round-trips", "RTs\n/op", 3, |row, _| {
+        let count = row.round_trips.value().and_then(|count| per_operation(*count, row.count));
+        count.map_or_else(|| DASH.to_owned(), |count| with_digits(count, 2))
+    })
+    .means("RTs: round trips, the times that the client waited for its server before it sent on")
+    .only_in(|table| table.any(has_other_waits))
+    .on_page_if(9, has_other_waits),
     figure("frames", "frames\n/op", 0, |row, table| wire(row.request.frames + row.response.frames, row, table))
         .on_request(),
     figure("wire", "wire\nbytes", 6, |row, table| table.bounds.wire(grouped(row.amounts().total()))),
@@ -273,6 +280,11 @@ impl PartialEq for OperationColumn {
 }
 
 impl Eq for OperationColumn {}
+
+/// Returns whether an operation of the workload did not mean one wait each.
+fn has_other_waits(row: &ViewRow) -> bool {
+    row.class == Some(Class::Workload) && row.round_trips.value().is_some_and(|count| *count != row.count)
+}
 
 fn families(row: &ViewRow) -> Families {
     Families::new(&row.amounts())

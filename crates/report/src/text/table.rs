@@ -6,7 +6,7 @@ use crate::bounds::{LowerBounds, lower_bounds};
 use crate::clean::{clean, middle_cut};
 use crate::document::{Document, Fact, Section};
 use crate::grid::{Grid, Style};
-use crate::number::{DASH, counted, grouped, money, percent, significant, with_digits};
+use crate::number::{DASH, counted, decimal, grouped, money, percent, significant, with_digits};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
@@ -145,11 +145,12 @@ fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
 
 /// Returns the closing rows: frames without a connection, and the total. They show bytes and costs if the table does.
 fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
-    let places = ["wire", "of-wire", "cost-day", "cost-month"].map(|name| place(shown, name).filter(|at| *at > 0));
+    let columns = ["wire", "of-wire", "cost-day", "cost-month", "total"];
+    let places = columns.map(|name| place(shown, name).filter(|at| *at > 0));
     if places.iter().all(Option::is_none) {
         return Vec::new();
     }
-    let [wire, part, day, month] = places;
+    let [wire, part, day, month, mean] = places;
     let (run, bounds) = (table.run, table.bounds);
     let sum = |name: &str, bytes: u64| {
         let per_day = table.price.and_then(|price| price.cost_per_day(bytes as f64, window_ns(run)));
@@ -166,7 +167,11 @@ fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
     if run.ledger.other > 0 || run.operations.is_empty() {
         rows.push(sum("other traffic", run.ledger.other));
     }
-    rows.push(sum("total", request + response + run.ledger.other));
+    let mut total = sum("total", request + response + run.ledger.other);
+    if let (Some(at), Ok(bytes)) = (mean, run.whole.wire_bytes_per_operation.as_result()) {
+        total[at] = bounds.wire(decimal(*bytes));
+    }
+    rows.push(total);
     rows
 }
 
@@ -393,8 +398,19 @@ impl<'run> TableRows<'run> {
             (Some(client), Some(_)) if self.common_server.is_some() => client.clone(),
             (Some(client), Some(server)) => format!("{client} > {server}"),
         };
+        let name = name + &preparation(row).unwrap_or_default();
         if self.several_protocols && !row.protocol.is_empty() { format!("{} {name}", row.protocol) } else { name }
     }
+}
+
+/// Statements that are prepared more often than once in this many executions show what that costs.
+const EXECUTIONS: u64 = 10;
+
+/// Returns text such as ` + prepare 671.0 B`, the bytes per execution, if a statement is often prepared.
+fn preparation(row: &ViewRow) -> Option<String> {
+    let prepare = row.prepare.as_ref()?.value()?;
+    let bytes = per_operation(prepare.wire_bytes(), row.count)?;
+    (prepare.count.saturating_mul(EXECUTIONS) > row.count).then(|| format!(" + prepare {} B", decimal(bytes)))
 }
 
 /// Returns a name such as `SELECT customer` or `find orders`; `EXECUTE 7` if only the id is known, `GET (other)` for a
