@@ -8,6 +8,7 @@
 
 mod container;
 mod counters;
+mod distance;
 mod kernel;
 mod peers;
 mod projection;
@@ -22,6 +23,7 @@ pub use container::Container;
 pub use counters::{
     ContextSwitches, Counters, CycleSource, Cycles, OnCpu, ProtocolCounters, Role, Socket, Softirq, Split, Syscall,
 };
+pub use distance::{Distance, DistantRow};
 pub use kernel::{OperationKernel, OperationTime, OperationWork, SampledRole, SampledSums, WorkSample};
 pub use peers::{PeerRow, PeerRows};
 pub use projection::{ProjectedRow, Projection};
@@ -182,6 +184,9 @@ pub struct Run {
     /// The bytes a link would have carried for the same payload: modelled, not measured; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projection: Option<Projection>,
+    /// The operations' times at other round-trip times: modelled, not measured; absent unless requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distances: Vec<Distance>,
     /// The rows as requested: order, number, grain and price; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<View>,

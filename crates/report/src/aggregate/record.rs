@@ -72,6 +72,7 @@ pub fn build_run(
         warnings,
         peers: aggregate.by_peer(),
         projection: None,
+        distances: Vec::new(),
         view: None,
         exit: if ledger.balanced { facts.exit } else { facts.exit.max(PARTIAL) },
     }

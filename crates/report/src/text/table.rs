@@ -1,7 +1,7 @@
 //! A run as a document, for a terminal or as Markdown.
 
 use super::columns::{self, OperationColumn, account_cell, legend, used_accounts};
-use super::{Columns, absolute, distribution, facts, kernel, projection, sampled};
+use super::{Columns, absolute, distance, distribution, facts, kernel, projection, sampled};
 use crate::bounds::{LowerBounds, lower_bounds};
 use crate::clean::{clean, middle_cut};
 use crate::document::{Document, Fact, Section};
@@ -79,7 +79,7 @@ fn sections(run: &Run, columns: &Columns, width: Option<usize>, has_legend: bool
         work(run).filter(|_| is_whole),
         kernel::section(run),
     ];
-    sections.into_iter().flatten().chain(absolute::sections(run)).collect()
+    sections.into_iter().flatten().chain(distance::sections(run)).chain(absolute::sections(run)).collect()
 }
 
 /// Returns the operations table, with an explanation of its columns and a list of omitted ones.
