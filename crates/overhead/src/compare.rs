@@ -44,10 +44,10 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N=NAME", value_parser = work_units)]
     work: Option<WorkUnits>,
     /// Price of a byte, such as 0.02/GB: adds what the work costs
-    #[arg(long, value_name = "PRICE", value_parser = overhead_report::price)]
+    #[arg(hide_short_help = true, long, value_name = "PRICE", value_parser = overhead_report::price)]
     price: Option<Price>,
     /// Show the accounts and fields of each pair of operations, and the work of clients and servers
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     details: bool,
     /// End with 4 if a value exceeds the reference by more than this; repeatable. Values are wire, payload, frames, round-trips
     /// and setup for the whole cost; of single operations, request and response with

@@ -146,7 +146,12 @@ fn change_title(change: &OperationChange, chars: Option<usize>) -> String {
         [Some(first), Some(second)] => pair_title([first, second]),
         _ => described(subject),
     };
-    let name = class + &clean(&name);
+    let verb = if subject.class == Class::Setup && subject.statement.as_deref().is_some_and(is_one_statement) {
+        format!("{} ", subject.name)
+    } else {
+        String::new()
+    };
+    let name = class + &verb + &clean(&name);
     chars.map_or_else(|| name.clone(), |chars| shortened(&name, chars))
 }
 

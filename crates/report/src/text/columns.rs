@@ -102,6 +102,12 @@ static NAMED: &[NamedColumn] = &[
         .on_page(5),
     figure("response", "response\nB/op", 8, response).means(BYTES).on_page(6),
     figure("total", "total\nB/op", 1, |row, table| wire(row.amounts().total(), row, table)).means(BYTES).on_page(4),
+    figure("prepare", "+ pre-\npare\nB/op", RARE, |row, _| {
+        preparation(row).map_or_else(String::new, |bytes| format!("+{}", decimal(bytes)))
+    })
+    .means("prepare: bytes to prepare, describe and close the statement, per execution; they are also in setup")
+    .only_in(|table| table.any(|row| preparation(row).is_some()))
+    .on_page_if(4, |row| preparation(row).is_some()),
     figure("headers", "head-\ners\nB/op", 4, |row, table| wire(families(row).frame + families(row).waste, row, table))
         .means("headers: link, IP and TCP headers, acknowledgments, and payload sent again"),
     figure("frame", "frame\nB/op", 12, |row, table| wire(families(row).frame, row, table))
@@ -280,6 +286,16 @@ impl PartialEq for OperationColumn {
 }
 
 impl Eq for OperationColumn {}
+
+/// Statements that are prepared more often than once in this many executions show what that costs.
+const EXECUTIONS: u64 = 10;
+
+/// Returns the bytes per execution that prepare a statement; `None` if that is rare.
+fn preparation(row: &ViewRow) -> Option<f64> {
+    let prepare = row.prepare.as_ref()?.value()?;
+    let bytes = per_operation(prepare.wire_bytes(), row.count)?;
+    (prepare.count.saturating_mul(EXECUTIONS) > row.count).then_some(bytes)
+}
 
 /// Returns whether an operation of the workload did not mean one wait each.
 fn has_other_waits(row: &ViewRow) -> bool {

@@ -398,19 +398,8 @@ impl<'run> TableRows<'run> {
             (Some(client), Some(_)) if self.common_server.is_some() => client.clone(),
             (Some(client), Some(server)) => format!("{client} > {server}"),
         };
-        let name = name + &preparation(row).unwrap_or_default();
         if self.several_protocols && !row.protocol.is_empty() { format!("{} {name}", row.protocol) } else { name }
     }
-}
-
-/// Statements that are prepared more often than once in this many executions show what that costs.
-const EXECUTIONS: u64 = 10;
-
-/// Returns text such as ` + prepare 671.0 B`, the bytes per execution, if a statement is often prepared.
-fn preparation(row: &ViewRow) -> Option<String> {
-    let prepare = row.prepare.as_ref()?.value()?;
-    let bytes = per_operation(prepare.wire_bytes(), row.count)?;
-    (prepare.count.saturating_mul(EXECUTIONS) > row.count).then(|| format!(" + prepare {} B", decimal(bytes)))
 }
 
 /// Returns a name such as `SELECT customer` or `find orders`; `EXECUTE 7` if only the id is known, `GET (other)` for a
