@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Rule, a recording that triggers it, and one of the same protocol that does not.
-const CASES: [(&str, &str, &str); 23] = [
+const CASES: [(&str, &str, &str); 24] = [
     ("column-metadata", "cassandra-rust", "cassandra-rust-skip"),
     ("describe", "postgres-extended-prepared", "postgres-rust"),
+    ("prepare-per-execution", "cassandra-rust", "postgres-extended-prepared"),
     ("prepared-once", "postgres-by-the-row", "postgres-extended-prepared"),
     ("unprepared", "postgres-extended", "postgres-extended-prepared"),
     ("sync-per-statement", "postgres-by-the-row", "postgres-pipeline"),

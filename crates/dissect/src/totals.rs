@@ -58,7 +58,7 @@ impl Totals {
         let (sum, tcp) = (&mut self.tcp, part.tcp);
         add_fields!(sum, tcp => connections, given_up, request_only, response_only);
         add_fields!(sum, tcp => payload_bytes, retransmitted_bytes, gap_bytes, snapped_bytes);
-        add_fields!(sum, tcp => out_of_order_frames, control_frames, oversize_frames, oversize_header_bytes);
+        add_fields!(sum, tcp => frames, out_of_order_frames, control_frames, oversize_frames, oversize_header_bytes);
         sum.oversize_longest_bytes = sum.oversize_longest_bytes.max(tcp.oversize_longest_bytes);
     }
 

@@ -11,5 +11,6 @@ mod explained;
 mod free;
 mod ledger;
 mod packets;
+mod rounds;
 mod streams;
 mod tcp;

@@ -175,7 +175,7 @@ impl ExportTally {
         let (latest_ns, late) = (*latest_ns, std::mem::take(late));
         self.late -= late.len();
         for (statement, sides) in late {
-            self.push((latest_ns, None), &OperationShape { statement, ending: RowEnding::Late, sides });
+            self.push((latest_ns, None), &OperationShape { statement, ending: RowEnding::Late, sides, round_trips: 0 });
         }
     }
 
@@ -245,12 +245,12 @@ impl Tally for ExportTally {
     }
 
     fn each(&mut self, row: RowId, operation: &Operation, start_ns: Option<u64>) {
-        let Operation { sides, outcome, latency_ns } = *operation;
+        let Operation { sides, outcome, latency_ns, round_trips } = *operation;
         let Some(ends) = &self.current else { return };
         let start_ns = start_ns.unwrap_or(ends.first_ns);
         let is_cut = self.part.is_at_end && outcome == Outcome::Unanswered;
         let ending = if is_cut { RowEnding::Cut } else { outcome.into() };
-        self.push((start_ns, latency_ns), &OperationShape { statement: row.0 as u32, ending, sides });
+        self.push((start_ns, latency_ns), &OperationShape { statement: row.0 as u32, ending, sides, round_trips });
     }
 
     fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {

@@ -14,7 +14,8 @@ use overhead_kernel::{TcpServer, own_network_namespace, raised, tcp_servers};
 use overhead_model::record::{Counters, Environment, Interface, SourceKind, Workload};
 use overhead_model::{Measured, Run, Transport, exit};
 use overhead_reading::{
-    Circumstances, InputPlan, KeyReader, TlsServer, TlsServers, Warnings, read_fields, read_projection, run_record,
+    Circumstances, InputPlan, KeyReader, TlsServer, TlsServers, Warnings, add_distances, read_fields, read_projection,
+    run_record,
 };
 use std::fs;
 use std::net::SocketAddr;
@@ -125,6 +126,7 @@ impl CaptureSession {
 impl CapturePlan {
     /// Adds the values for which the packets are read again.
     fn read_packets_again(&self, packets: Vec<PathBuf>, log: Arc<KeyLog>, run: &mut Run) -> Result<()> {
+        add_distances(run, &self.result.round_trip_times);
         let ResultPlan { fields, model, .. } = self.result;
         if !fields && model.is_none() {
             return Ok(());

@@ -140,7 +140,7 @@ pub struct CounterPlan {
 }
 
 /// What the record has.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ResultPlan {
     /// The grain of its rows.
     pub by: By,
@@ -150,6 +150,8 @@ pub struct ResultPlan {
     pub fields: bool,
     /// A link to model from the packets; `None` for no model.
     pub model: Option<LinkModel>,
+    /// Round-trip times to model.
+    pub round_trip_times: Vec<Duration>,
 }
 
 impl CapturePlan {

@@ -388,6 +388,7 @@ mod tests {
             errors: 0,
             unanswered: 0,
             no_reply: 0,
+            round_trips: Measured::Value(count),
             request: record::SideRow::default(),
             response: record::SideRow::default(),
             latency_ns: Measured::Value(Latency { count, mean: 1_500_000.0, ..Latency::default() }),

@@ -115,6 +115,8 @@ pub struct Operation {
     /// Time from the frame with the request's first byte to the frame with the response's last; `None` unless both were
     /// seen.
     pub latency_ns: Option<u64>,
+    /// Times that the client waited for its server before it sent a part of the request.
+    pub round_trips: u32,
 }
 
 impl Operation {
@@ -178,6 +180,10 @@ pub struct ConnectionSummary {
     pub wire_bytes: u64,
     /// TCP payload of both directions, each byte once.
     pub payload_bytes: u64,
+    /// Times that the client waited for the server, with the TCP handshake.
+    pub round_trips: u64,
+    /// Those up to the first answer to the application; `None` without an answer.
+    pub round_trips_to_answer: Option<u64>,
 }
 
 impl ConnectionSummary {

@@ -1,4 +1,4 @@
-//! The run record, `schema_version` 2: what `analyze --format json` prints and `capture` writes as `run.json`.
+//! The run record, `schema_version` 3: what `analyze --format json` prints and `capture` writes as `run.json`.
 //!
 //! Sizes are bytes, times nanoseconds, counts integers. A quantity that was not measured is [`Measured::Unavailable`]
 //! with the reason, never zero and never missing. Readers ignore unknown fields.
@@ -8,6 +8,7 @@
 
 mod container;
 mod counters;
+mod distance;
 mod kernel;
 mod peers;
 mod projection;
@@ -16,19 +17,22 @@ mod row;
 mod sample;
 mod view;
 mod watching;
+mod whole;
 
 pub use container::Container;
 pub use counters::{
     ContextSwitches, Counters, CycleSource, Cycles, OnCpu, ProtocolCounters, Role, Socket, Softirq, Split, Syscall,
 };
+pub use distance::{Distance, DistantRow};
 pub use kernel::{OperationKernel, OperationTime, OperationWork, SampledRole, SampledSums, WorkSample};
 pub use peers::{PeerRow, PeerRows};
 pub use projection::{ProjectedRow, Projection};
 pub use rotation::Rotation;
-pub use row::{Distribution, FieldRow, Latency, OperationRow, RowTotals, SideRow, StatementRow, Within};
+pub use row::{Distribution, FieldRow, Latency, OperationRow, Preparation, RowTotals, SideRow, StatementRow, Within};
 pub use sample::{AccountEstimate, Estimate, RowEstimates, Sample};
 pub use view::{BillingPeriod, By, Cost, Price, SideSums, SortKey, View, ViewRow};
 pub use watching::WatchingCost;
+pub use whole::{ClassCost, Whole, WorkUnits};
 
 use crate::account::Amounts;
 use crate::operation::DecidedBy;
@@ -44,7 +48,10 @@ pub fn schema() -> schemars::Schema {
 }
 
 /// The version of the record that this code writes and reads.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
+
+/// The oldest version that this code reads.
+pub const OLDEST_VERSION: u32 = 2;
 
 /// A quantity, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -103,9 +110,20 @@ impl<T, E: ToString> From<Result<T, E>> for Measured<T> {
     }
 }
 
-impl Default for Measured<Latency> {
+impl<T: Default> Default for Measured<T> {
     fn default() -> Self {
-        Self::Value(Latency::default())
+        Self::Value(T::default())
+    }
+}
+
+impl Measured<u64> {
+    /// Adds another quantity; without it, the sum is unavailable, too.
+    pub fn add(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Value(sum), Self::Value(value)) => *sum += value,
+            (Self::Value(_), Self::Unavailable { .. }) => *self = other.clone(),
+            (Self::Unavailable { .. }, _) => {}
+        }
     }
 }
 
@@ -139,6 +157,12 @@ pub struct Run {
     pub tcp: TcpTotals,
     /// The ledger.
     pub ledger: Ledger,
+    /// The whole cost of the work: all classes, per operation of class workload.
+    #[serde(default)]
+    pub whole: Whole,
+    /// Values of the parameters that distinguish this run from others of a sweep; absent without any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
     /// One row per (protocol, class, name, via), sorted by these.
     pub operations: Vec<OperationRow>,
     /// The 1,000 largest connections, by wire bytes.
@@ -160,6 +184,9 @@ pub struct Run {
     /// The bytes a link would have carried for the same payload: modelled, not measured; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projection: Option<Projection>,
+    /// The operations' times at other round-trip times: modelled, not measured; absent unless requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distances: Vec<Distance>,
     /// The rows as requested: order, number, grain and price; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<View>,
@@ -315,6 +342,9 @@ pub struct InputFile {
 pub struct TcpTotals {
     /// Connections.
     pub connections: u64,
+    /// Frames of these connections; 0 in records before version 3.
+    #[serde(default)]
+    pub frames: u64,
     /// TCP payload, including repeats.
     pub payload_bytes: u64,
     /// Repeated payload, including keep-alive bytes.
@@ -406,6 +436,12 @@ pub struct Connection {
     pub operations: u64,
     /// Bytes of its frames on the wire.
     pub wire_bytes: u64,
+    /// Times that the client waited for the server, with the TCP handshake.
+    #[serde(default = "Measured::<u64>::not_recorded")]
+    pub round_trips: Measured<u64>,
+    /// Those up to the first answer to an operation of class workload; unavailable without one.
+    #[serde(default = "Measured::<u64>::not_recorded")]
+    pub round_trips_to_answer: Measured<u64>,
     /// The kernel's TCP counters of the connection, both directions.
     #[serde(default = "Measured::<KernelTcp>::not_recorded")]
     pub kernel: Measured<KernelTcp>,

@@ -95,6 +95,7 @@ impl AnalyzeArgs {
             by: self.output.rows.by(),
             fields: self.fields,
             model,
+            round_trip_times: self.project.round_trip_times(),
             distribution: self.distribution,
         })
     }

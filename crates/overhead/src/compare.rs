@@ -4,18 +4,19 @@ use crate::options::{Choice, Color, choice_parser};
 use crate::{print, terminal};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use overhead_model::record::By;
+use overhead_model::record::{By, Price, WorkUnits};
 use overhead_model::{bail_usage, exit, say};
 use overhead_options::DecodeArgs;
 use overhead_reading::{GroupReader, Warnings};
 use overhead_report::gate::{self, ChangeLimit, Finding, FindingForm};
-use overhead_report::{RunGroup, compare};
+use overhead_report::{RunGroup, compare, compare::ComparisonOptions};
 use std::path::PathBuf;
 
 const PAIRING: &str = "\
-Operations are paired by protocol, name and statement, however they were sent; between protocols, a \
-GET is compared with a get, a SELECT or a find, and a SET with a set, an INSERT or an UPDATE. Figures are per \
-operation, and differences are to the first run. Bytes are exact. Times, calls and cycles vary: in a \
+The comparison starts with the whole cost: all bytes on the wire, with connecting, preparing and acknowledging, \
+per operation or per --work. Then come the operations that change it. They are paired by protocol, name and statement, \
+however they were sent; between protocols, a GET is compared with a get, a SELECT or a find, and a SET with a set, an INSERT \
+or an UPDATE. Differences are to the first run. Bytes are exact. Times, calls and cycles vary: in a \
 folder of runs (capture --runs 5), each run is one measurement, and intervals are 95%.
 
 Fields come from the records (analyze --fields, capture --fields), otherwise from the packets in the \
@@ -24,7 +25,8 @@ run folders.
 Examples:
   overhead compare runs/redis runs/postgres
   overhead compare runs/metadata runs/skipped --format markdown
-  overhead compare runs/a runs/b --fail-on 'response.payload>+1%' --fail-on 'syscalls>+10%'";
+  overhead compare runs/before runs/after --work 400=page
+  overhead compare runs/a runs/b --fail-on 'wire>+1%' --fail-on 'syscalls>+10%'";
 
 /// Arguments of `compare`.
 #[derive(Args, Debug)]
@@ -38,7 +40,17 @@ pub struct CompareArgs {
     /// How finely operations are distinguished
     #[arg(long, value_parser = choice_parser(PAIR_GRAINS), value_name = "GRAIN", default_value = "statement")]
     by: By,
-    /// End with 4 if a figure exceeds the reference by more than this; repeatable. Figures are request and response with
+    /// Divide the whole cost by your own unit of work, such as 400=page
+    #[arg(long, value_name = "N=NAME", value_parser = work_units)]
+    work: Option<WorkUnits>,
+    /// Price of a byte, such as 0.02/GB: adds what the work costs
+    #[arg(hide_short_help = true, long, value_name = "PRICE", value_parser = overhead_report::price)]
+    price: Option<Price>,
+    /// Show the accounts and fields of each pair of operations, and the work of clients and servers
+    #[arg(hide_short_help = true, long)]
+    details: bool,
+    /// End with 4 if a value exceeds the reference by more than this; repeatable. Values are wire, payload, frames, round-trips
+    /// and setup for the whole cost; of single operations, request and response with
     /// .wire, .payload, .headers, .frames or an account, latency.p50 to latency.p999, syscalls, cycles, client.syscalls and
     /// client.cycles
     #[arg(long, value_name = "FIGURE>+N[%]")]
@@ -72,6 +84,19 @@ pub const PAIR_GRAINS: &[Choice<By>] = &[
     ("statement", By::Statement, "By statement, where both runs have some in common"),
 ];
 
+/// Parses an amount of work such as `400=page`.
+fn work_units(text: &str) -> Result<WorkUnits, String> {
+    let read = || {
+        let (units, name) = text.split_once('=')?;
+        let units: f64 = units.trim().parse().ok().filter(|units: &f64| units.is_finite() && *units > 0.0)?;
+        let name = name.trim();
+        (!name.is_empty()).then(|| WorkUnits { units, name: name.to_owned() })
+    };
+    read().ok_or_else(|| {
+        format!("{text} is not an amount of work: write a number and the name of one unit, such as 400=page")
+    })
+}
+
 impl CompareArgs {
     /// Reads the runs, compares them and prints the result.
     pub fn run(self) -> Result<u8> {
@@ -83,7 +108,11 @@ impl CompareArgs {
         }
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(self.decode.plan(), &mut warnings)?;
-        let groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;
+        let mut groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;
+        for named in groups.iter_mut().flat_map(|group| &mut group.runs) {
+            named.run.whole.work = self.work.clone().or(named.run.whole.work.take());
+        }
+        let options = ComparisonOptions { price: self.price, has_details: self.details, name_chars: None };
         let comparisons = compare::compare_all(&groups, self.by).context("name two runs at least")?;
         let findings: Vec<Finding> = match groups.split_first() {
             Some((reference, others)) => {
@@ -95,10 +124,10 @@ impl CompareArgs {
         match self.format {
             ComparisonForm::Json => print::verbatim(&compare::json(&comparisons)?),
             ComparisonForm::Csv => print::verbatim(&compare::csv(&comparisons)),
-            ComparisonForm::Markdown => print::verbatim(&compare::markdown(&comparisons)),
+            ComparisonForm::Markdown => print::verbatim(&compare::markdown(&comparisons, &options)),
             ComparisonForm::Github => print::findings(&findings, FindingForm::Github, None),
             ComparisonForm::Table => {
-                print::verbatim(&compare::table(&comparisons, terminal::style(self.color.wanted())))
+                print::verbatim(&compare::table(&comparisons, &options, terminal::style(self.color.wanted())))
             }
         }?;
         print::settled(warnings);

@@ -10,8 +10,10 @@ use overhead_model::exit::StatusFault;
 use overhead_model::record::{BillingPeriod, By, Price, SortKey};
 use overhead_options::no_color;
 use overhead_reading::DissectPlan;
+use overhead_reading::time::duration;
 use overhead_report::{Columns, OperationColumn, Style, ViewOptions};
 use std::io::IsTerminal;
+use std::time::Duration;
 
 /// Options for printing a result.
 #[derive(Args, Clone, Debug)]
@@ -253,25 +255,49 @@ impl PriceArgs {
 /// Options for a model of the link.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ProjectArgs {
-    /// Also model a link of this MTU, in a second reading: longer frames are cut, with headers for each piece
-    #[arg(hide_short_help = true, long, value_name = "mtu=N", value_parser = mtu)]
-    project: Option<u32>,
+    /// Also model a link of this MTU, in a second reading (longer frames are cut, with headers for each piece), or a round-trip
+    /// time, such as mtu=1500 or rtt=20ms; repeatable
+    #[arg(hide_short_help = true, long, value_name = "mtu=N|rtt=TIME", value_parser = projected)]
+    project: Vec<Projected>,
     /// Also model the preamble, check sequence, gap and padding of Ethernet
     #[arg(hide_short_help = true, long)]
     physical: bool,
 }
 
-fn mtu(text: &str) -> Result<u32, String> {
+/// What `--project` models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Projected {
+    Mtu(u32),
+    RoundTripTime(Duration),
+}
+
+fn projected(text: &str) -> Result<Projected, String> {
+    if let Some(rtt) = text.strip_prefix("rtt=") {
+        let rtt = duration(rtt).ok().filter(|rtt| *rtt > Duration::ZERO);
+        return rtt.map(Projected::RoundTripTime).ok_or_else(|| "invalid round-trip time: write rtt=20ms".to_owned());
+    }
     // RFC 791: every link carries packets of 68 bytes.
     let mtu = text.strip_prefix("mtu=").and_then(|mtu| mtu.parse().ok()).filter(|mtu| (68..=65_535).contains(mtu));
-    mtu.ok_or_else(|| "invalid MTU: write mtu=N with N from 68 to 65535, such as mtu=1500".to_owned())
+    let wrong = || "invalid model: write mtu=N with N from 68 to 65535, such as mtu=1500, or rtt=20ms".to_owned();
+    mtu.map(Projected::Mtu).ok_or_else(wrong)
 }
 
 impl ProjectArgs {
     /// Returns the link to model, if there is one.
     pub fn model(&self) -> Option<LinkModel> {
-        let model = LinkModel { mtu: self.project, is_physical: self.physical };
+        let mtus =
+            self.project.iter().filter_map(|model| if let Projected::Mtu(mtu) = model { Some(*mtu) } else { None });
+        let model = LinkModel { mtu: mtus.last(), is_physical: self.physical };
         (model != LinkModel::default()).then_some(model)
+    }
+
+    /// Returns the round-trip times to model.
+    pub fn round_trip_times(&self) -> Vec<Duration> {
+        let times = self.project.iter().filter_map(|model| match model {
+            Projected::RoundTripTime(rtt) => Some(*rtt),
+            Projected::Mtu(_) => None,
+        });
+        times.collect()
     }
 }
 
@@ -299,9 +325,11 @@ mod tests {
 
     #[test]
     fn an_mtu_is_said_by_name_and_is_one_that_links_have() {
-        assert_eq!(mtu("mtu=1500"), Ok(1_500));
+        assert_eq!(projected("mtu=1500"), Ok(Projected::Mtu(1_500)));
+        assert_eq!(projected("rtt=20ms"), Ok(Projected::RoundTripTime(Duration::from_millis(20))));
+        assert!(projected("rtt=0").unwrap_err().contains("rtt=20ms"));
         for wrong in ["1500", "mtu=", "mtu=67", "mtu=65536", "mtu=x"] {
-            assert!(mtu(wrong).unwrap_err().contains("such as mtu=1500"), "{wrong}");
+            assert!(projected(wrong).unwrap_err().contains("such as mtu=1500"), "{wrong}");
         }
     }
 }

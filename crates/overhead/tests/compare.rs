@@ -122,7 +122,8 @@ fn without_packets_a_comparison_goes_as_far_as_the_accounts() {
     let folder = run_folder(dir.path(), "redis-get-set");
     fs::remove_file(folder.join("capture.pcap")).unwrap();
     run_folder(dir.path(), "redis-session");
-    let output = overhead(dir.path(), &["compare", "redis-get-set", "redis-session", "--format", "markdown"]);
+    let output =
+        overhead(dir.path(), &["compare", "redis-get-set", "redis-session", "--format", "markdown", "--details"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("Fields: not recorded") && text.contains("| account | side |"), "{text}");
 }

@@ -46,7 +46,7 @@ const ARGUMENTS: &[Mistake] = &[
     (
         2,
         "compare a.json a.json --fail-on foo>+1%",
-        "--fail-on foo>+1%: foo: unknown metric; use request or response with .wire, …",
+        "--fail-on foo>+1%: foo: unknown metric; use wire, payload, frames, round-trips or setup for the whole cost, request or response with .wire, …",
     ),
     (
         2,

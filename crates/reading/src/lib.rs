@@ -30,7 +30,7 @@ pub use inputs::{Dissect, InputPlan, can_be_read_again};
 pub use kept::KeptRun;
 pub use keys::{KeyFiles, KeyReader};
 pub use numbers::{number, statement, statements};
-pub use projection::{read_fields, read_projection};
+pub use projection::{add_distances, read_fields, read_projection};
 pub use record::RecordPlan;
 pub use run_record::{Beginning, Circumstances, run as run_record};
 pub use sample::{

@@ -6,10 +6,11 @@ use crate::warnings::Warnings;
 use anyhow::Result;
 use overhead_dissect::explain::{FieldSums, RowName};
 use overhead_dissect::{CHECK_SEQUENCE, Dissector, GAP, LinkModel, PREAMBLE};
-use overhead_model::record::{FieldRow, OperationRow, ProjectedRow, Projection};
+use overhead_model::record::{Distance, FieldRow, OperationRow, ProjectedRow, Projection};
 use overhead_model::{Account, Class, Protocol, Run, Side, Transport, exit};
 use overhead_report::{Aggregate, balance};
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 /// Adds the model of a link to the record made from `input`.
 pub fn read_projection(run: &mut Run, model: LinkModel, input: &InputPlan, keys: &KeyReader) -> Result<()> {
@@ -66,6 +67,12 @@ fn projected(row: &OperationRow) -> ProjectedRow {
         request: (&row.request).into(),
         response: (&row.response).into(),
     }
+}
+
+/// Adds the times of its operations at other round-trip times.
+pub fn add_distances(run: &mut Run, round_trip_times: &[Duration]) {
+    let nanoseconds = round_trip_times.iter().map(|rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
+    run.distances = nanoseconds.map(|rtt_ns| Distance::new(rtt_ns, &run.operations, &run.whole)).collect();
 }
 
 /// Adds the fields of the messages to the record that was made of the same input.

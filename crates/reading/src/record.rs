@@ -3,7 +3,7 @@
 use crate::inputs::InputPlan;
 use crate::kept::KeptRun;
 use crate::keys::{KeyFiles, KeyReader};
-use crate::projection::{read_fields, read_projection};
+use crate::projection::{add_distances, read_fields, read_projection};
 use crate::run_record;
 use crate::sample::{DissectPlan, SamplePlan};
 use crate::time::TimeWindow;
@@ -14,6 +14,7 @@ use overhead_model::Measured;
 use overhead_model::record::{By, Run, Selected, SourceKind};
 use overhead_report::Aggregate;
 use std::path::Path;
+use std::time::Duration;
 
 /// How captures become a record.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub struct RecordPlan {
     pub fields: bool,
     /// Link to model in another reading.
     pub model: Option<LinkModel>,
+    /// Round-trip times to model.
+    pub round_trip_times: Vec<Duration>,
     /// Counts operations by latency.
     pub distribution: bool,
 }
@@ -35,7 +38,16 @@ impl RecordPlan {
     /// Plans a record that needs one reading.
     pub fn new(input: InputPlan) -> Self {
         let (sample, dissect, by) = (SamplePlan::default(), DissectPlan::default(), By::default());
-        Self { input, sample, dissect, by, fields: false, model: None, distribution: false }
+        Self {
+            input,
+            sample,
+            dissect,
+            by,
+            fields: false,
+            model: None,
+            round_trip_times: Vec::new(),
+            distribution: false,
+        }
     }
 
     /// Returns a plan that ignores keys and run folder, and computes nothing that needs another reading.
@@ -101,6 +113,7 @@ impl RecordPlan {
         if let Some(model) = self.model {
             read_projection(&mut run, model, input, &keys)?;
         }
+        add_distances(&mut run, &self.round_trip_times);
         Ok(run)
     }
 

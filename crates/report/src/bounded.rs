@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Reads a record, a budget or another text.
@@ -40,12 +41,17 @@ struct RecordVersion {
     schema_version: Option<u64>,
 }
 
-/// Parses a record. Checks its version first, so that a newer record is not reported as malformed.
-pub(crate) fn parse_record<T: DeserializeOwned>(text: &[u8], path: &Path, expected: u32) -> Result<T, ReportError> {
+/// Parses a record of one of these versions. Checks that first, so that a newer record is not reported as malformed.
+pub(crate) fn parse_record<T: DeserializeOwned>(
+    text: &[u8],
+    path: &Path,
+    versions: RangeInclusive<u32>,
+) -> Result<T, ReportError> {
     let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
     let version = serde_json::from_slice::<RecordVersion>(text).map_err(malformed)?.schema_version;
-    if let Some(found) = version.filter(|found| *found != u64::from(expected)) {
-        return Err(ReportError::Version { path: path.to_owned(), found, expected });
+    let (oldest, newest) = (u64::from(*versions.start()), u64::from(*versions.end()));
+    if let Some(found) = version.filter(|found| !(oldest..=newest).contains(found)) {
+        return Err(ReportError::Version { path: path.to_owned(), found, oldest, newest });
     }
     // Parse again for an error message with line and column.
     serde_json::from_slice(text).map_err(malformed)

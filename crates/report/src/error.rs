@@ -21,14 +21,16 @@ pub enum ReportError {
     },
     /// The record has an unsupported version.
     #[error(
-        "{}: schema_version is {found}, this version reads {expected}; use the version that wrote it, or analyze the capture again",
-        path.display()
+        "{}: schema_version is {found}, this version reads {}; use the version that wrote it, or analyze the capture again",
+        path.display(),
+        if oldest == newest { newest.to_string() } else { format!("{oldest} to {newest}") }
     )]
     Version {
         path: PathBuf,
         found: u64,
-        /// The supported version.
-        expected: u32,
+        /// The supported versions.
+        oldest: u64,
+        newest: u64,
     },
     /// A report needs at least one run.
     #[error("no run to report on; name at least one run folder")]

@@ -51,6 +51,9 @@ pub const FIGURE_ROWS: usize = 48;
 /// Pairs of a comparison shown in full to people, who would not read more; JSON and CSV have all.
 pub const PAIRS_TOLD: usize = 10;
 
+/// Changes of a comparison shown to people, so that the whole of it fits on a screen of 40 lines.
+pub const CHANGES_TOLD: usize = 12;
+
 /// Characters of an operation in a table with one line per pair, which leaves room for both runs' numbers.
 pub const OVERVIEW_CHARS: usize = 24;
 

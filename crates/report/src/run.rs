@@ -4,7 +4,7 @@ use crate::bounded::{parse_record, read_record};
 use crate::bounds::losses;
 use crate::error::ReportError;
 use overhead_model::Run;
-use overhead_model::record::SCHEMA_VERSION;
+use overhead_model::record::{OLDEST_VERSION, SCHEMA_VERSION, Whole};
 use std::fs;
 use std::path::Path;
 
@@ -52,11 +52,15 @@ pub fn load_named_run(path: impl AsRef<Path>) -> Result<NamedRun, ReportError> {
 ///
 /// [`ReportError::Malformed`] or [`ReportError::Version`].
 pub fn parse_run(text: &[u8], path: &Path) -> Result<Run, ReportError> {
-    parse_record(text, path, SCHEMA_VERSION).map(with_lower_bounds)
+    parse_record(text, path, OLDEST_VERSION..=SCHEMA_VERSION).map(converted)
 }
 
-/// Adds `lower_bounds` to records that predate the field.
-fn with_lower_bounds(mut run: Run) -> Run {
+/// Adds what older records lack and their other fields show.
+fn converted(mut run: Run) -> Run {
+    if run.schema_version < SCHEMA_VERSION {
+        run.whole = Whole::new(&run.operations, &run.tcp).without_waits();
+        run.schema_version = SCHEMA_VERSION;
+    }
     if run.lower_bounds.is_empty() {
         run.lower_bounds = losses(&run.source, &run.tcp);
     }
@@ -169,8 +173,8 @@ mod tests {
         for (text, expected) in [
             ("not json", "not a run record: expected"),
             (r#"{"schema_version": 2}"#, "not a run record: missing field"),
-            (r#"{"schema_version": 1}"#, "schema_version is 1, this version reads 2"),
-            (r#"{"schema_version": 3, "future": true}"#, "schema_version is 3, this version reads 2"),
+            (r#"{"schema_version": 1}"#, "schema_version is 1, this version reads 2 to 3"),
+            (r#"{"schema_version": 4, "future": true}"#, "schema_version is 4, this version reads 2 to 3"),
         ] {
             fs::write(&file, text).unwrap();
             let message = load_run(&file).unwrap_err().to_string();

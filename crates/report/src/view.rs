@@ -84,7 +84,7 @@ pub fn view(run: &Run, options: &ViewOptions) -> View {
 pub fn numbered(run: &Run) -> Vec<ViewRow> {
     let mut rows = compact(rows_by(run, By::Statement), false);
     rows.retain(|row| row.class == Some(Class::Workload));
-    rows.sort_by_key(|row| Reverse(row.amounts().total()));
+    rows.sort_by_key(|row| Reverse(row.whole_bytes()));
     rows
 }
 
@@ -201,7 +201,8 @@ fn part_of(row: &OperationRow, name: String, part: RowTotals) -> OperationRow {
             unseen: sums.unseen,
         }
     };
-    let RowTotals { count, unsolicited, errors, unanswered, no_reply, request, response, latency_ns } = part;
+    let RowTotals { count, unsolicited, errors, unanswered, no_reply, round_trips, request, response, latency_ns } =
+        part;
     let OperationRow { protocol, class, via, latency_within, sampled, .. } = row.clone();
     OperationRow {
         protocol,
@@ -213,6 +214,7 @@ fn part_of(row: &OperationRow, name: String, part: RowTotals) -> OperationRow {
         errors,
         unanswered,
         no_reply,
+        round_trips,
         request: side(request),
         response: side(response),
         latency_ns,
@@ -231,14 +233,13 @@ fn class_of(row: &ViewRow) -> (bool, Option<Class>) {
 
 /// Orders rows by descending value.
 fn order(a: &ViewRow, b: &ViewRow, sort: SortKey) -> Ordering {
-    let bytes = |row: &ViewRow| row.amounts().total();
-    let by_bytes = || bytes(b).cmp(&bytes(a));
+    let by_bytes = || b.whole_bytes().cmp(&a.whole_bytes());
     match sort {
         SortKey::Bytes => by_bytes(),
         SortKey::Count => b.samples().cmp(&a.samples()).then_with(by_bytes),
         SortKey::Latency => median(b).cmp(&median(a)).then_with(by_bytes),
         SortKey::BytesPerOperation => {
-            let mean = |row: &ViewRow| per_operation(bytes(row), row.samples()).unwrap_or(0.0);
+            let mean = |row: &ViewRow| per_operation(row.amounts().total(), row.samples()).unwrap_or(0.0);
             mean(b).total_cmp(&mean(a)).then_with(by_bytes)
         }
     }

@@ -116,14 +116,15 @@ fn tally(aggregate: &mut Aggregate, kind: &FixtureKind) {
         let sides = [side(kind.sides[0], number % 2), side(kind.sides[1], 0)];
         let latency_ns = Some(kind.latency_ns + number * number % 977 * 31);
         let outcome = if number % 500 == 499 { Outcome::Error } else { Outcome::Ok };
-        aggregate.operation(row, &Operation { sides, outcome, latency_ns });
+        aggregate.operation(row, &Operation { sides, outcome, latency_ns, round_trips: 1 });
     }
 }
 
 fn connect(aggregate: &mut Aggregate, protocol: Protocol) {
     let row = aggregate.row(RowKey { protocol, class: Class::Setup, name: "CONNECT", via: "", statement: "" });
     let control = |frames| SideTotals { frames, amounts: Amounts::new(Control, 70 * frames) };
-    let operation = Operation { sides: [control(4), control(3)], outcome: Outcome::Ok, latency_ns: Some(31_000) };
+    let sides = [control(4), control(3)];
+    let operation = Operation { sides, outcome: Outcome::Ok, latency_ns: Some(31_000), round_trips: 1 };
     aggregate.operation(row, &operation);
 }
 

@@ -10,6 +10,7 @@ mod error_texts;
 mod field_names;
 mod nagle;
 mod pipelining;
+mod prepared_anew;
 mod prepared_once;
 mod repeated_reads;
 mod retransmission_timeouts;
@@ -31,6 +32,7 @@ pub fn all(suppositions: WhatIfOptions) -> Vec<NamedRule> {
     vec![
         ("column-metadata", Box::new(column_metadata::ColumnMetadata)),
         ("describe", Box::new(describe::RepeatedDescribe)),
+        ("prepare-per-execution", Box::new(prepared_anew::PreparedAnew)),
         ("prepared-once", Box::<prepared_once::PreparedOnce>::default()),
         ("unprepared", Box::<unprepared::UnpreparedStatements>::default()),
         ("sync-per-statement", Box::<sync_per_statement::SyncPerStatement>::default()),

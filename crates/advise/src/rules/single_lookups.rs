@@ -14,21 +14,35 @@ const SHARE: f64 = 25.0;
 /// Longest time from an answer to the next lookup, for the application's work on a row.
 const SOON_NS: u64 = 20_000_000;
 
+/// Most statements whose lookups interleave: `for o in orders: (o.customer.name, len(o.items))` has two.
+const INTERLEAVED: usize = 4;
+
 /// Runs of equal statements on a connection, each right after another read.
 #[derive(Default)]
 pub struct SingleLookups {
-    connections: HashMap<u64, LookupRun>,
+    connections: HashMap<u64, LookupRuns>,
     /// With the number of runs.
     rows: BTreeMap<usize, (u64, FoundOperations)>,
 }
 
-/// The current run of a connection.
+/// The current runs of a connection.
+#[derive(Default)]
+struct LookupRuns {
+    /// The latest lookup last.
+    runs: Vec<LookupRun>,
+    /// Reads so far, and the end of the last one.
+    reads: u64,
+    ended_ns: u64,
+}
+
+/// A run of lookups.
 #[derive(Clone, Copy)]
 struct LookupRun {
     row: usize,
     text: u64,
     last: u64,
-    ended_ns: u64,
+    /// Number of its last read on the connection.
+    read: u64,
     times: u64,
     waited_ns: u64,
     example: Example,
@@ -56,21 +70,31 @@ impl Rule for SingleLookups {
             self.end(closed.connection);
             return;
         };
-        let before = self.connections.get(&closed.connection).copied();
-        let continues = before.filter(|run| {
-            let is_next = run.row == closed.row.number && run.text == text && run.last != digest;
-            is_next && begun >= run.ended_ns && begun - run.ended_ns <= SOON_NS
-        });
-        let waited = closed.round_trip_ns;
-        let run = if let Some(run) = continues {
-            LookupRun { last: digest, ended_ns: ended, times: run.times + 1, waited_ns: run.waited_ns + waited, ..run }
-        } else {
+        let before = self.connections.get(&closed.connection);
+        let follows = before.is_some_and(|of| begun >= of.ended_ns && begun - of.ended_ns <= SOON_NS);
+        if !follows {
             self.end(closed.connection);
-            let follows = before.is_some_and(|run| begun >= run.ended_ns && begun - run.ended_ns <= SOON_NS);
-            let (row, example) = (closed.row.number, closed.example);
-            LookupRun { row, text, last: digest, ended_ns: ended, times: 1, waited_ns: waited, example, follows }
+        }
+        let Self { connections, rows } = self;
+        let of = connections.entry(closed.connection).or_default();
+        let (read, waited) = (of.reads, closed.round_trip_ns);
+        (of.reads, of.ended_ns) = (read + 1, ended);
+        let is_same = |run: &LookupRun| run.row == closed.row.number && run.text == text;
+        let before = of.runs.iter().position(is_same).map(|at| of.runs.remove(at));
+        let run = match before {
+            Some(run) if run.last != digest => {
+                LookupRun { last: digest, read, times: run.times + 1, waited_ns: run.waited_ns + waited, ..run }
+            }
+            before => {
+                before.into_iter().for_each(|run| run.end(rows));
+                let (row, example) = (closed.row.number, closed.example);
+                LookupRun { row, text, last: digest, read, times: 1, waited_ns: waited, example, follows }
+            }
         };
-        self.connections.insert(closed.connection, run);
+        of.runs.push(run);
+        let is_under_way = |run: &LookupRun| read - run.read < INTERLEAVED as u64;
+        of.runs.iter().filter(|run| !is_under_way(run)).for_each(|run| run.end(rows));
+        of.runs.retain(is_under_way);
     }
 
     fn connection(&mut self, connection: &ClosedConnection<'_>) {
@@ -90,12 +114,12 @@ impl Rule for SingleLookups {
         let mut finding = AdviceFinding {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,
-            computed: "headers and acknowledgments of all but one lookup of each run, at the row's mean, and a round trip for each, at most the connection's shortest latency".to_owned(),
-            unknown: "whether a key was known before the answer to the one before; one question for all needs a little more payload or a little less",
+            computed: "all but the user's data of all but one lookup of each run, at the row's mean, and a round trip for each, at most the connection's shortest latency".to_owned(),
+            unknown: "whether a key was known before the answer to the one before; what delimits rows and keys in one question for all",
             ..AdviceFinding::new(title, row, times, example).waiting(saved_ns)
         };
         for side in Side::BOTH {
-            for account in [Account::Link, Account::Ip, Account::Tcp, Account::Control] {
+            for account in Account::ALL.into_iter().filter(|account| *account != Account::Data) {
                 let bytes = row.amounts[side as usize][account] / row.count.max(1) * saved;
                 finding.change(row.number, side, account, -bytes.cast_signed());
             }
@@ -106,11 +130,18 @@ impl Rule for SingleLookups {
 
 impl SingleLookups {
     fn end(&mut self, connection: u64) {
-        let Some(run) = self.connections.remove(&connection) else { return };
-        if run.times >= RUN && run.follows {
-            let (runs, lookups) = self.rows.entry(run.row).or_default();
+        let of = self.connections.remove(&connection).unwrap_or_default();
+        of.runs.iter().for_each(|run| run.end(&mut self.rows));
+    }
+}
+
+impl LookupRun {
+    /// Adds the run to its row if it is long enough.
+    fn end(&self, rows: &mut BTreeMap<usize, (u64, FoundOperations)>) {
+        if self.times >= RUN && self.follows {
+            let (runs, lookups) = rows.entry(self.row).or_default();
             *runs += 1;
-            lookups.add(run.times, run.waited_ns, run.example);
+            lookups.add(self.times, self.waited_ns, self.example);
         }
     }
 }

@@ -96,6 +96,7 @@ impl FlowCounts {
         let rare = self.rare.as_deref().copied().unwrap_or_default();
         TcpTotals {
             connections: 1,
+            frames: self.frames,
             payload_bytes: self.payload_bytes,
             retransmitted_bytes: rare.retransmitted_bytes,
             out_of_order_frames: rare.out_of_order_frames,

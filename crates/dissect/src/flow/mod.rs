@@ -283,6 +283,7 @@ impl ConnectionFlow {
             self.halves.iter_mut().for_each(StreamReassembly::fin);
         }
         let acked = self.acknowledge(side, segment, tally);
+        self.note_wait(side, segment);
         if segment.payload_len > 0 {
             let before = self.before(side);
             self.payload(side, segment, number, tally);
@@ -314,6 +315,18 @@ impl ConnectionFlow {
         self.decide(tally);
         if self.counts.payload_frames > limits::SNIFF_FRAMES && matches!(self.stage, FlowStage::Sniffing(_)) {
             self.decide_at_last(tally);
+        }
+    }
+
+    /// Notes what the client has waited for: the handshake, unless it sent data with its SYN (RFC 7413), and, on a stream without
+    /// acknowledgments, all that the server sent before.
+    fn note_wait(&mut self, side: Side, segment: &Segment<'_>) {
+        if segment.stream.is_some() {
+            let other = side.other();
+            let sent = self.halves[other as usize].next.saturating_sub(ORIGIN);
+            self.book.acknowledged(other, sent);
+        } else if segment.flags.syn && side == Side::Response && self.halves[Side::Request as usize].acked <= ORIGIN {
+            self.book.shake_hands();
         }
     }
 
@@ -481,6 +494,8 @@ impl ConnectionFlow {
             operations: self.book.operations,
             wire_bytes: self.counts.wire_bytes,
             payload_bytes: tcp.payload_bytes.saturating_sub(tcp.retransmitted_bytes),
+            round_trips: self.book.round_trips(),
+            round_trips_to_answer: self.book.round_trips_to_answer,
         }
     }
 }

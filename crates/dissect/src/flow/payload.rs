@@ -18,7 +18,7 @@ impl ConnectionFlow {
             self.counts.rare().snapped_bytes += len - segment.payload.len() as u64;
         }
         let Some(start) = self.start_of(side, segment, len, tally) else {
-            let frame = self.book.arrival(segment.time_ns, segment.headers, len);
+            let frame = self.book.arrival(side, segment.time_ns, segment.headers, len);
             return self.stray(side, segment.payload, frame, len, tally);
         };
         tally.trace(Trace::Placed { side, offset: start.wrapping_sub(ORIGIN).cast_signed() });
@@ -44,7 +44,7 @@ impl ConnectionFlow {
             if late {
                 self.counts.rare().out_of_order_frames += 1;
             }
-            let frame = self.book.arrival(segment.time_ns, segment.headers, new);
+            let frame = self.book.arrival(side, segment.time_ns, segment.headers, new);
             for part in &new_parts {
                 self.new_part(side, segment, start, part, frame, tally);
             }
@@ -82,7 +82,7 @@ impl ConnectionFlow {
     /// Delivers payload that starts at the next byte while nothing is held back: the usual case.
     #[inline]
     fn next_bytes<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
-        let frame = self.book.arrival(segment.time_ns, segment.headers, len);
+        let frame = self.book.arrival(side, segment.time_ns, segment.headers, len);
         self.book.slice(side, frame, len);
         self.halves[side as usize].deliver_bytes(segment.payload, len);
         self.decode(side, segment.payload, len - segment.payload.len() as u64, tally);

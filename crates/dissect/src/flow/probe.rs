@@ -71,7 +71,7 @@ impl ConnectionFlow {
         let next = self.halves[side as usize].next;
         let Some(probe) = self.probes[side as usize].take_if(|probe| probe.offset == next) else { return };
         let here = self.book.at(probe.number, probe.frames);
-        let frame = self.book.arrival(probe.time_ns, probe.headers, 1);
+        let frame = self.book.arrival(side, probe.time_ns, probe.headers, 1);
         self.halves[side as usize].deliver(1);
         self.book.slice(side, frame, 1);
         self.decode(side, probe.byte.as_slice(), u64::from(probe.byte.is_none()), tally);

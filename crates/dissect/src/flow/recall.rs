@@ -111,7 +111,12 @@ impl ConnectionFlow {
         let (half, other) = (&self.halves[side as usize], &self.halves[side.other() as usize]);
         self.is_settled
             && half.is_next_seq(bare.seq)
-            && (!bare.payload.is_empty() || other.is_acknowledged_by(bare.ack))
+            && match (bare.payload.is_empty(), side) {
+                (true, _) => other.is_acknowledged_by(bare.ack),
+                // So that a turn has as many round trips each time.
+                (false, Side::Request) => self.stream.is_some() || other.is_next_seq(bare.ack),
+                (false, Side::Response) => true,
+            }
     }
 
     /// Takes in the segment if it continues or starts a known turn. Returns whether it does.
@@ -195,7 +200,7 @@ impl ConnectionFlow {
                 let owner = ChargeOwner::Byte(frame.side.other(), last);
                 self.book.charge(frame.side, owner, Account::Control, frame.headers.total(), tally);
             } else {
-                let arrival = self.book.arrival(frame.time_ns, frame.headers, payload.len() as u64);
+                let arrival = self.book.arrival(frame.side, frame.time_ns, frame.headers, payload.len() as u64);
                 self.book.slice(frame.side, arrival, payload.len() as u64);
                 self.decode(frame.side, payload, 0, tally);
             }

@@ -19,6 +19,8 @@ pub struct Arrival {
     pub time_ns: u64,
     pub headers: Headers,
     pub len: u64,
+    /// Bytes of the other direction that its sender had acknowledged.
+    pub acked: u64,
 }
 
 /// Bytes that came in one frame, or in none.
@@ -198,6 +200,12 @@ impl LedgerDirection {
             self.push_run(OwnerRun { start: self.posted, op }, 1);
         }
         is_new
+    }
+
+    /// Returns whether the last posted bytes are of `op`.
+    #[inline]
+    pub fn is_last_owner(&self, op: OpId) -> bool {
+        self.run.is_some_and(|run| run.op == op)
     }
 
     #[inline]

@@ -11,6 +11,7 @@ mod direction;
 mod ops;
 mod reader;
 mod recording;
+mod rounds;
 mod sharing;
 
 pub use direction::Arrival;
@@ -26,6 +27,7 @@ use overhead_model::{
     Account, Amounts, Class, Outcome, PayloadAmounts, Protocol, RowId, RowKey, Side, SideTotals, Tally, Trace,
 };
 use reader::ByteOwner;
+use rounds::{RoundTripChange, RoundTrips};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -36,6 +38,11 @@ pub struct ConnectionLedger {
     ops: OperationTable,
     directions: [LedgerDirection; 2],
     connect: ConnectAmounts,
+    rounds: RoundTrips,
+    /// The client waited for the TCP handshake.
+    has_handshake: bool,
+    /// Round trips up to the first answer to an operation of class workload.
+    pub round_trips_to_answer: Option<u64>,
     latest: Option<OpId>,
     /// Absent if the connection has neither software names nor warnings.
     said: Option<Box<ConnectionFacts>>,
@@ -97,6 +104,16 @@ impl ConnectionLedger {
         self.ops.held() + self.directions.iter().map(LedgerDirection::held).sum::<usize>()
     }
 
+    /// Counts the TCP handshake as a round trip.
+    pub fn shake_hands(&mut self) {
+        self.has_handshake = true;
+    }
+
+    /// Returns the round trips so far, with the TCP handshake.
+    pub fn round_trips(&self) -> u64 {
+        self.rounds.total + u64::from(self.has_handshake)
+    }
+
     /// Returns the software that the end sending on `side` named.
     pub fn software(&self, side: Side) -> Option<&str> {
         self.said.as_ref()?.software[side as usize].as_deref()
@@ -129,10 +146,11 @@ impl ConnectionLedger {
         (std::mem::replace(&mut self.number, number), std::mem::replace(&mut self.frames, frames))
     }
 
-    /// Returns the current frame with `len` bytes of new payload.
+    /// Returns the current frame of `side` with `len` bytes of new payload.
     #[inline]
-    pub fn arrival(&self, time_ns: u64, headers: Headers, len: u64) -> Arrival {
-        Arrival { number: self.number, frames: self.frames, time_ns, headers, len }
+    pub fn arrival(&self, side: Side, time_ns: u64, headers: Headers, len: u64) -> Arrival {
+        let acked = self.directions[side.other() as usize].acked;
+        Arrival { number: self.number, frames: self.frames, time_ns, headers, len, acked }
     }
 
     /// Announces, before decoding, that the next `len` bytes of `side` came in `frame`.
@@ -212,7 +230,9 @@ impl ConnectionLedger {
         if totals.iter().any(|side| side.amounts.total() > 0) {
             let key = RowKey { protocol, class: Class::Setup, name: "CONNECT", via: "", statement: "" };
             let row = tally.row(key);
-            let operation = overhead_model::Operation { sides: totals, outcome: Outcome::Ok, latency_ns: None };
+            let round_trips = u32::from(self.has_handshake);
+            let operation =
+                overhead_model::Operation { sides: totals, outcome: Outcome::Ok, latency_ns: None, round_trips };
             let RowKey { class, name, via, statement, .. } = key;
             tally.trace(Trace::Labelled { op: None, protocol, class, name, via, statement });
             tally.trace(Trace::Closed { op: None, operation: &operation });
@@ -268,7 +288,16 @@ impl ConnectionLedger {
     fn close_op<T: Tally>(&mut self, protocol: Protocol, op: OpId, outcome: Outcome, tally: &mut T) {
         let Some(open) = self.ops.get_mut(op) else { return };
         (open.operation.outcome, open.is_over) = (outcome, true);
-        if open.row.is_none() {
+        match self.rounds.closed(op, open.round, outcome, &self.directions[Side::Response as usize]) {
+            RoundTripChange::None => {}
+            RoundTripChange::Gained => open.operation.round_trips += 1,
+            RoundTripChange::Lost => open.operation.round_trips -= 1,
+        }
+        let is_unnamed = open.row.is_none();
+        if open.class == Class::Workload && matches!(outcome, Outcome::Ok | Outcome::Error) {
+            self.note_answer();
+        }
+        if is_unnamed {
             self.label_row(op, unmatched(protocol, "(undecoded)"), tally);
         }
         self.release(op, tally);
@@ -323,16 +352,22 @@ impl ConnectionLedger {
     fn begin(&mut self, side: Side, op: OpId) -> (ByteOwner, u64) {
         let direction = &mut self.directions[side as usize];
         let is_new = direction.begin_run(op);
-        let (room, in_frame) = (direction.room(), direction.arrival().is_some());
+        let (room, acked) = (direction.room(), direction.arrival().map(|frame| frame.acked));
         let is_more = is_new || direction.is_at_start();
         if is_new {
             self.record_run(side, op);
         }
-        let whose = match self.ops.hold(op, u32::from(is_new)) {
-            _ if !in_frame => ByteOwner::Nobodys,
-            None => ByteOwner::Connections,
-            Some(place) => {
-                self.ops.at(place).unshared += u32::from(is_more);
+        let whose = match (self.ops.hold(op, u32::from(is_new)), acked) {
+            (_, None) => ByteOwner::Nobodys,
+            (None, _) => ByteOwner::Connections,
+            (Some(place), Some(acked)) => {
+                let open = self.ops.at(place);
+                open.unshared += u32::from(is_more);
+                if side == Side::Request {
+                    let starts = self.rounds.sent(op, acked, &self.directions[Side::Response as usize]);
+                    open.operation.round_trips += u32::from(starts);
+                    open.round = self.rounds.number;
+                }
                 ByteOwner::Open(place)
             }
         };

@@ -15,6 +15,8 @@ pub(super) struct OpenOperation {
     pub unshared: u32,
     pub first_ns: Option<u64>,
     pub last_ns: Option<u64>,
+    /// Number of the round trip in which its latest request bytes were sent; 0 without any.
+    pub round: u64,
 }
 
 impl OpenOperation {
@@ -23,6 +25,7 @@ impl OpenOperation {
             sides: [SideTotals { frames: 0, amounts: overhead_model::Amounts::ZERO }; 2],
             outcome: Outcome::Unanswered,
             latency_ns: None,
+            round_trips: 0,
         },
         row: None,
         class: Class::Unmatched,
@@ -30,16 +33,17 @@ impl OpenOperation {
         unshared: 0,
         first_ns: None,
         last_ns: None,
+        round: 0,
     };
 
     /// Resets it to [`OpenOperation::NEW`] in place.
     #[inline]
     fn renew(&mut self) {
-        let Self { operation, row, class, is_over, unshared, first_ns, last_ns } = self;
+        let Self { operation, row, class, is_over, unshared, first_ns, last_ns, round } = self;
         operation.sides.fill(SideTotals::default());
-        (operation.outcome, operation.latency_ns) = (Outcome::Unanswered, None);
+        (operation.outcome, operation.latency_ns, operation.round_trips) = (Outcome::Unanswered, None, 0);
         (*row, *class, *is_over, *unshared) = (None, Class::Unmatched, false, 0);
-        (*first_ns, *last_ns) = (None, None);
+        (*first_ns, *last_ns, *round) = (None, None, 0);
     }
 
     /// Counts frames with its payload, the last one at `time_ns`.

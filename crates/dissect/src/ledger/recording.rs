@@ -3,6 +3,7 @@
 use super::ConnectionLedger;
 use super::direction::LedgerDirection;
 use super::ops::ClosedOperations;
+use super::rounds::{RepeatedRoundTrips, RoundTrips};
 use overhead_decode::{Free, OpId};
 use overhead_model::{Operation, RowId, Side};
 
@@ -36,6 +37,12 @@ pub struct TurnRecording {
     begun: [u64; 2],
     ended: [u64; 2],
     counted: u64,
+    /// At the start.
+    rounds: RoundTrips,
+    /// What changed in them.
+    round_trips: Option<RepeatedRoundTrips>,
+    /// Round trips up to the first answer of the turn.
+    to_answer: Option<u64>,
     /// The latest operation at the start and at the end.
     latest: [Option<OpId>; 2],
     /// Something happened that cannot be repeated with the turn.
@@ -48,6 +55,8 @@ pub struct RepeatedEntries {
     /// Runs of bytes in each direction: length, the row of the operations that own them, and the number of those operations.
     runs: [Box<[(u64, RowId, u32)]>; 2],
     counted: u64,
+    round_trips: Option<RepeatedRoundTrips>,
+    to_answer: Option<u64>,
     latest: Option<RowId>,
 }
 
@@ -85,7 +94,8 @@ impl TurnRecording {
             [_, after] => Some(row(after?)?),
         };
         let runs = [of_side(Side::Request)?, of_side(Side::Response)?];
-        Some(RepeatedEntries { runs, counted: self.counted, latest })
+        let &Self { counted, round_trips, to_answer, .. } = self;
+        Some(RepeatedEntries { runs, counted, round_trips, to_answer, latest })
     }
 }
 
@@ -98,8 +108,8 @@ impl ConnectionLedger {
     /// Starts recording the turn that starts.
     pub fn record(&mut self) {
         let begun = self.directions.each_ref().map(|direction| direction.posted);
-        let (counted, latest) = (self.operations, [self.latest; 2]);
-        self.recording = Some(Box::new(TurnRecording { begun, counted, latest, ..TurnRecording::default() }));
+        let (counted, rounds, latest) = (self.operations, self.rounds, [self.latest; 2]);
+        self.recording = Some(Box::new(TurnRecording { begun, counted, rounds, latest, ..TurnRecording::default() }));
     }
 
     #[inline]
@@ -112,8 +122,18 @@ impl ConnectionLedger {
         let mut recording = self.recording.take()?;
         recording.ended = self.directions.each_ref().map(|direction| direction.posted);
         recording.counted = self.operations - recording.counted;
+        recording.round_trips = self.rounds.since(&recording.rounds, &self.directions[Side::Response as usize]);
         recording.latest[1] = self.latest;
         Some(recording)
+    }
+
+    /// Notes that an operation of the application was answered.
+    pub(super) fn note_answer(&mut self) {
+        let total = self.round_trips();
+        self.round_trips_to_answer.get_or_insert(total);
+        if let Some(recording) = &mut self.recording {
+            recording.to_answer.get_or_insert(self.rounds.total - recording.rounds.total);
+        }
     }
 
     /// Marks the recording as unrepeatable.
@@ -162,6 +182,13 @@ impl ConnectionLedger {
     /// Adds the operations of the repetitions.
     pub fn repeat_counts(&mut self, repeat: &RepeatedEntries, times: u64) {
         self.operations += repeat.counted * times;
+        if let Some(to_answer) = repeat.to_answer {
+            let before = self.round_trips();
+            self.round_trips_to_answer.get_or_insert(before + to_answer);
+        }
+        if let Some(round_trips) = repeat.round_trips {
+            self.rounds.repeat(round_trips, times, &self.directions[Side::Response as usize]);
+        }
         if let Some(row) = repeat.latest
             && let Some(before) = self.latest.replace(ClosedOperations { row, count: 1 }.op())
         {

@@ -53,6 +53,7 @@ pub struct OperationShape {
     pub ending: RowEnding,
     /// By direction.
     pub sides: [SideTotals; 2],
+    pub round_trips: u32,
 }
 
 impl OperationShape {
@@ -65,7 +66,8 @@ impl OperationShape {
             }
             sum
         };
-        FixedState::default().hash_one((self.statement, self.ending as u8, words(request), words(response)))
+        let key = (self.statement, self.ending as u8, self.round_trips, words(request), words(response));
+        FixedState::default().hash_one(key)
     }
 }
 
@@ -192,6 +194,7 @@ impl OperationBatch {
 const START: &str = "capture time of the frame with the request's first byte, Unix time; or, if none was seen, of the frame with the response's last byte; else of the connection's first frame";
 const LATENCY: &str =
     "from the frame with the request's first byte to the frame with the response's last; absent unless both were seen";
+const ROUND_TRIPS: &str = "times that the client waited for its server before it sent a part of the request; operations sent without waiting have none";
 const OUTCOME: &str = "ok, error, no_reply, unanswered; unsolicited: a message that the server sent unasked; late: frames that came after their operations had closed, added up by connection and statement; cut: open when its window ended. Unsolicited and late rows are not operations, and cut ones are incomplete";
 
 type OperationField = ExportField<OperationBatch>;
@@ -234,6 +237,10 @@ pub fn fields() -> Vec<OperationField> {
         .indexed_by(by_shape),
         OperationField::texts("outcome", OUTCOME, |batch| {
             batch.shapes.iter().map(|shape| text(shape.ending.name())).collect()
+        })
+        .indexed_by(by_shape),
+        OperationField::integers("round_trips", "", ROUND_TRIPS, |batch| {
+            batch.shapes.iter().map(|shape| Some(shape.round_trips.into())).collect()
         })
         .indexed_by(by_shape),
     ];

@@ -107,7 +107,7 @@ impl StatementList {
     }
 
     pub fn add(&mut self, batch: &OperationBatch) {
-        for (OperationShape { statement, ending, sides }, times) in batch.counts() {
+        for (OperationShape { statement, ending, sides, .. }, times) in batch.counts() {
             let Some(sums) = self.list.get_mut(*statement as usize) else { continue };
             sums.counts[*ending as usize] += times;
             sums.sides.iter_mut().zip(sides).for_each(|(sum, side)| sum.add_times(side, times));

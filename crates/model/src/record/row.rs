@@ -30,6 +30,10 @@ pub struct OperationRow {
     /// pipeline).
     #[serde(default)]
     pub no_reply: u64,
+    /// Times that a client waited for its server before it sent a part of these operations. A round trip belongs to the operation that
+    /// started it; the others sent in it have none.
+    #[serde(default = "Measured::<u64>::not_recorded")]
+    pub round_trips: Measured<u64>,
     /// Client to server.
     pub request: SideRow,
     /// Server to client.
@@ -71,6 +75,9 @@ pub struct RowTotals {
     /// Operations that needed no answer.
     #[serde(default)]
     pub no_reply: u64,
+    /// Times that a client waited for its server before it sent a part of them.
+    #[serde(default = "Measured::<u64>::not_recorded")]
+    pub round_trips: Measured<u64>,
     /// Client to server.
     pub request: SideSums,
     /// Server to client.
@@ -88,6 +95,10 @@ pub struct StatementRow {
     /// Totals of these operations.
     #[serde(flatten)]
     pub totals: RowTotals,
+    /// The operations of class setup that prepare, describe and close it, which are also in rows of their own. Absent if there
+    /// are none, and if another row with the same text has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Measured<Preparation>>,
     /// The payload of its operations by side, account and field; absent unless requested, and if the row has only this
     /// statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +106,41 @@ pub struct StatementRow {
     /// The kernel's work for these operations; absent from offline records, and if it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<OperationKernel>,
+}
+
+/// What it costs to prepare a statement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Preparation {
+    /// Operations.
+    pub count: u64,
+    /// Round trips that they started.
+    pub round_trips: Measured<u64>,
+    /// Client to server.
+    pub request: SideSums,
+    /// Server to client.
+    pub response: SideSums,
+}
+
+impl From<&RowTotals> for Preparation {
+    fn from(totals: &RowTotals) -> Self {
+        let RowTotals { count, round_trips, request, response, .. } = totals.clone();
+        Self { count, round_trips, request, response }
+    }
+}
+
+impl Preparation {
+    /// Adds another statement's.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.round_trips.add(&other.round_trips);
+        self.request.add(&other.request);
+        self.response.add(&other.response);
+    }
+
+    /// Returns the bytes on the wire in both directions.
+    pub fn wire_bytes(&self) -> u64 {
+        self.request.wire_bytes + self.response.wire_bytes
+    }
 }
 
 /// Lets a row be read and written as its totals.
@@ -134,6 +180,7 @@ impl RowTotals {
     /// Adds other operations. Their latencies together are unknown.
     pub fn add(&mut self, other: &Self) {
         crate::add_fields!(self, other => count, unsolicited, errors, unanswered, no_reply);
+        self.round_trips.add(&other.round_trips);
         self.request.add(&other.request);
         self.response.add(&other.response);
         self.latency_ns = Measured::unavailable("the latencies of several rows do not add up");
@@ -176,6 +223,7 @@ impl OperationRow {
             errors: self.errors,
             unanswered: self.unanswered,
             no_reply: self.no_reply,
+            round_trips: self.round_trips.clone(),
             request: (&self.request).into(),
             response: (&self.response).into(),
             latency_ns: self.latency_ns.clone(),

@@ -1,6 +1,6 @@
 //! Rows of a record as requested: grain, order and number.
 
-use super::{OperationRow, PeerRow, RowTotals, SideRow, StatementRow};
+use super::{Measured, OperationRow, PeerRow, Preparation, RowTotals, SideRow, StatementRow};
 use crate::account::Amounts;
 use crate::operation::{Class, OTHER, SideTotals};
 use schemars::JsonSchema;
@@ -149,6 +149,9 @@ pub struct ViewRow {
     /// Totals of these operations.
     #[serde(flatten)]
     pub totals: RowTotals,
+    /// What it costs to prepare the statement; absent if rows are not statements, or if that costs nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Measured<Preparation>>,
     /// The price of its bytes; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -198,7 +201,9 @@ impl From<SideTotals> for SideSums {
 
 impl ViewRow {
     pub fn from_statement(row: &OperationRow, statement: &StatementRow) -> Self {
-        Self { statement: Some(statement.text.clone()), totals: statement.totals.clone(), ..row.into() }
+        let (statement, totals, prepare) =
+            (Some(statement.text.clone()), statement.totals.clone(), statement.prepare.clone());
+        Self { statement, totals, prepare, ..row.into() }
     }
 
     /// Adds another row but keeps the name.
@@ -214,6 +219,22 @@ impl ViewRow {
         }
         self.rows += other.rows;
         self.totals.add(&other.totals);
+        self.prepare = match (self.prepare.take(), other.prepare.clone()) {
+            (Some(Measured::Value(mut sum)), Some(Measured::Value(other))) => {
+                sum.add(&other);
+                Some(Measured::Value(sum))
+            }
+            (Some(unknown @ Measured::Unavailable { .. }), _) | (_, Some(unknown @ Measured::Unavailable { .. })) => {
+                Some(unknown)
+            }
+            (one, None) | (None, one) => one,
+        };
+    }
+
+    /// Returns the bytes on the wire in both directions, with those that prepare the statement.
+    pub fn whole_bytes(&self) -> u64 {
+        let prepare = self.prepare.as_ref().and_then(Measured::value);
+        self.amounts().total() + prepare.map_or(0, Preparation::wire_bytes)
     }
 }
 

@@ -150,7 +150,10 @@ pub mod tests {
                 SideTotals { frames: 1, amounts }
             });
             let row = aggregate.row(key);
-            aggregate.operation(row, &Operation { sides, outcome: Outcome::Ok, latency_ns: Some(latency_ns) });
+            aggregate.operation(
+                row,
+                &Operation { sides, outcome: Outcome::Ok, latency_ns: Some(latency_ns), round_trips: 1 },
+            );
         }
         aggregate.kinds(By::Name).remove(0)
     }

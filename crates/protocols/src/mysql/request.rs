@@ -89,9 +89,16 @@ impl PlainDecoder {
                 c.skip(4, Account::Metadata, "row limit")?;
                 return Ok(DecodedRequest { statement: Some(id), ..DecodedRequest::default() });
             }
-            command::STMT_RESET => self.forget_sent_ahead(id),
-            _ if self.session.statement(id).is_some() => self.session.change(|session| session.closed(id)),
-            _ => {}
+            command::STMT_RESET => {
+                self.label_part(id, "STMT RESET", c);
+                self.forget_sent_ahead(id);
+            }
+            _ => {
+                let Some(known) = self.session.statement(id) else { return Ok(DecodedRequest::default()) };
+                let statement = known.named.text.as_str();
+                c.out().label_current(Label { class: Class::Setup, name: "CLOSE", via: via_of(code), statement });
+                self.session.change(|session| session.closed(id));
+            }
         }
         Ok(DecodedRequest::default())
     }

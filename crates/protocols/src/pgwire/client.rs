@@ -242,6 +242,7 @@ impl Pgwire {
         };
         let unit = self.pairing.charge_extended(setup, out);
         let session = &mut self.pairing.session;
+        let mut closed = None;
         let statement = message.read(group, out, |c| {
             let what = c.u8(Account::Framing, "statement or portal")?;
             let name = c.c_string(Account::Metadata, "name")?;
@@ -251,11 +252,23 @@ impl Pgwire {
                     let portal = session.portal_named(name);
                     return Ok(session.statement_of(portal));
                 }
-                (false, b'S') => session.close_statement(name),
-                (false, _) => session.close_portal(name),
+                (false, b'S') => {
+                    let id = session.statement_named(name);
+                    closed = session.statement(id).map(|of| of.summary.text.clone());
+                    session.close_statement(name);
+                }
+                (false, _) => {
+                    let of = session.statement_of_portal(name).and_then(|id| session.statement(id));
+                    closed = of.map(|of| of.summary.text.clone());
+                    session.close_portal(name);
+                }
             }
             Ok(None)
         });
+        let described = statement.and_then(|id| self.pairing.session.statement(id)).map(|of| of.summary.text.clone());
+        if let Some(text) = closed.or(described) {
+            self.pairing.set_managed(unit, text);
+        }
         self.pairing.expect(PgExpectedReply { statement, ..PgExpectedReply::to(request, unit) })
     }
 

@@ -185,7 +185,7 @@ impl PgPairing {
         let class = if self.facts.replicates { Class::Background } else { Class::Setup };
         if let Some(unit) = self.unit(id).filter(|unit| !unit.labelled) {
             unit.labelled = true;
-            let statement = if unit.setup == PgSetupKind::Parse { unit.statement.as_str() } else { "" };
+            let statement = unit.statement.as_str();
             out.label_statement(unit.op, Label { class, name: unit.setup.name(), via: "extended", statement });
         }
     }
@@ -328,6 +328,13 @@ impl PgPairing {
     /// Sets the statement that a unit prepares; executing one replaces it.
     pub fn set_prepared(&mut self, id: PgUnitId, statement: StatementText) {
         if let Some(unit) = self.unit(id) {
+            unit.statement = statement;
+        }
+    }
+
+    /// Sets the statement that a unit describes or closes, unless it prepares one.
+    pub fn set_managed(&mut self, id: PgUnitId, statement: StatementText) {
+        if let Some(unit) = self.unit(id).filter(|unit| unit.statement == StatementText::None) {
             unit.statement = statement;
         }
     }

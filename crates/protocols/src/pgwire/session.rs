@@ -387,6 +387,11 @@ impl Session {
         self.portals.get(portal.0)?.statement
     }
 
+    /// Returns the statement of the portal with this name, if it was bound.
+    pub fn statement_of_portal(&self, name: &[u8]) -> Option<PgStatementId> {
+        self.statement_of(PgPortalId(self.portal_names.get(name)?))
+    }
+
     pub fn close_portal(&mut self, name: &[u8]) {
         if let Some(id) = self.portal_names.remove(name) {
             self.release_portal(PgPortalId(id));

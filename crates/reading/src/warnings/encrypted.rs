@@ -129,6 +129,8 @@ mod tests {
             server_decided_by: DecidedBy::Syn,
             operations: 1,
             wire_bytes: 600,
+            round_trips: Measured::Value(1),
+            round_trips_to_answer: Measured::Value(1),
             kernel: Measured::unavailable("offline"),
         }
     }

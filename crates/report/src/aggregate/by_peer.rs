@@ -278,7 +278,12 @@ mod tests {
 
     fn operation(bytes: u64) -> Operation {
         let side = |bytes| SideTotals { frames: 1, amounts: Amounts::new(Account::Data, bytes) };
-        Operation { sides: [side(bytes), side(2 * bytes)], outcome: Outcome::Ok, latency_ns: Some(bytes) }
+        Operation {
+            sides: [side(bytes), side(2 * bytes)],
+            outcome: Outcome::Ok,
+            latency_ns: Some(bytes),
+            round_trips: 1,
+        }
     }
 
     /// Opens connections with one operation of the given size each, and ends them.

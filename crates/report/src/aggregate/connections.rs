@@ -59,6 +59,11 @@ fn row(summary: &ConnectionSummary) -> Connection {
         server_decided_by: summary.server_decided_by,
         operations: summary.operations,
         wire_bytes: summary.wire_bytes,
+        round_trips: Measured::Value(summary.round_trips),
+        round_trips_to_answer: match summary.round_trips_to_answer {
+            Some(count) => Measured::Value(count),
+            None => Measured::unavailable("no operation of class workload was answered"),
+        },
         kernel: Measured::unavailable("the kernel's TCP counters were not read"),
     }
 }

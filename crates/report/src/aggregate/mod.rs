@@ -7,6 +7,7 @@ mod by_peer;
 mod connections;
 mod distribution;
 mod peers;
+mod preparation;
 mod record;
 mod row;
 mod row_sums;

@@ -67,6 +67,8 @@ mod tests {
             operations: 1,
             wire_bytes: 100,
             payload_bytes,
+            round_trips: 1,
+            round_trips_to_answer: None,
         }
     }
 

@@ -6,8 +6,10 @@ use crate::number::grouped;
 use overhead_model::exit::PARTIAL;
 use overhead_model::record::{
     Connection, Counters, Environment, Ledger, Observer, OperationRow, Run, SCHEMA_VERSION, Source, TcpTotals, Tool,
+    Whole,
 };
 use overhead_model::{Measured, Side, Transport};
+use std::collections::BTreeMap;
 
 /// A record's content apart from operations and connections.
 #[derive(Clone, Debug)]
@@ -49,6 +51,7 @@ pub fn build_run(
     warnings.extend(aggregate.warnings());
     warnings.extend(imbalance_warning(&ledger));
     let lower_bounds = losses(&facts.source, &facts.tcp);
+    let whole = Whole::new(&operations, &facts.tcp);
     Run {
         schema_version: SCHEMA_VERSION,
         tool: facts.tool,
@@ -58,6 +61,8 @@ pub fn build_run(
         sample: None,
         tcp: facts.tcp,
         ledger,
+        whole,
+        parameters: BTreeMap::new(),
         operations,
         connections,
         connections_omitted: aggregate.connections_omitted(),
@@ -67,12 +72,12 @@ pub fn build_run(
         warnings,
         peers: aggregate.by_peer(),
         projection: None,
+        distances: Vec::new(),
         view: None,
         exit: if ledger.balanced { facts.exit } else { facts.exit.max(PARTIAL) },
     }
 }
 
-/// Returns the largest connections; omits a transport common to all.
 /// Returns the ledger of the aggregate for these totals of wire bytes and bytes without a selected connection.
 pub fn balance(aggregate: &Aggregate, wire_bytes: u64, other: u64) -> Ledger {
     let (request, response) = (aggregate.ledger(Side::Request), aggregate.ledger(Side::Response));

@@ -5,7 +5,7 @@ use super::statement::{Alike, Statement};
 use super::within::within;
 use crate::limits::STATEMENTS_SHOWN;
 use overhead_model::record::{Distribution, OperationRow, SideRow, StatementRow};
-use overhead_model::{Class, OTHER, Protocol, RowKey, SideTotals};
+use overhead_model::{Class, Measured, OTHER, Protocol, RowKey, SideTotals};
 use std::cmp::Reverse;
 
 /// Operations of a kind and their size distributions. Its statements hold the additive totals.
@@ -106,6 +106,7 @@ impl Row {
             unanswered: sums.unanswered,
             no_reply: sums.no_reply,
             unsolicited: sums.unsolicited,
+            round_trips: Measured::Value(sums.round_trips),
             request: of_request.to_record(request, samples),
             response: SideRow {
                 unseen: unseen.then(|| "no frame of the server was captured".to_owned()),

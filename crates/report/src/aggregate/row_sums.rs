@@ -31,6 +31,8 @@ pub struct RowSums {
     pub no_reply: u64,
     /// Messages that the server sent unsolicited.
     pub unsolicited: u64,
+    /// Times that a client waited for its server before it sent a part of them.
+    pub round_trips: u64,
     /// By [`Side`].
     pub sides: [SideTotals; 2],
     pub(super) latency: Values,
@@ -64,7 +66,7 @@ impl RowSums {
 
     /// Adds the totals of other operations.
     pub fn merge(&mut self, other: &Self) {
-        add_fields!(self, other => count, errors, unanswered, no_reply, unsolicited);
+        add_fields!(self, other => count, errors, unanswered, no_reply, unsolicited, round_trips);
         for (mine, theirs) in self.sides.iter_mut().zip(&other.sides) {
             mine.add_times(theirs, 1);
         }
@@ -99,6 +101,7 @@ impl RowSums {
             unanswered: self.unanswered.saturating_sub(earlier.unanswered),
             no_reply: self.no_reply.saturating_sub(earlier.no_reply),
             unsolicited: self.unsolicited.saturating_sub(earlier.unsolicited),
+            round_trips: self.round_trips.saturating_sub(earlier.round_trips),
             sides,
             latency: self.latency.since(&earlier.latency),
         }
@@ -117,6 +120,7 @@ impl RowSums {
         let [request, response] = self.sides.map(Into::into);
         let &Self { count, errors, unanswered, no_reply, unsolicited, .. } = self;
         let latency_ns = self.latency_of_record();
-        RowTotals { count, unsolicited, errors, unanswered, no_reply, request, response, latency_ns }
+        let round_trips = Measured::Value(self.round_trips);
+        RowTotals { count, unsolicited, errors, unanswered, no_reply, round_trips, request, response, latency_ns }
     }
 }

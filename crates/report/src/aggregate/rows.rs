@@ -8,6 +8,7 @@
 
 mod shed;
 
+use super::preparation;
 use super::row::{OwnedRowKey, Row};
 use super::row_sums::{KindKey, OperationKind, RowSums};
 use super::statement::Statement;
@@ -343,7 +344,9 @@ impl Rows {
             }
         }
         rows.sort_unstable_by_key(|(row, _)| (row.key.protocol.name(), row.key.class, &row.key.name, row.key.via));
-        rows.iter().map(|(row, statements)| row.to_record(statements, distributions)).collect()
+        let mut rows: Vec<_> = rows.iter().map(|(row, statements)| row.to_record(statements, distributions)).collect();
+        preparation::join(&mut rows);
+        rows
     }
 }
 

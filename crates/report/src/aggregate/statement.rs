@@ -22,14 +22,21 @@ pub(super) struct Alike {
     pub sides: [SideTotals; 2],
     pub outcome: Outcome,
     pub times: u64,
+    /// Their sum.
+    round_trips: u64,
 }
 
 impl Alike {
-    const NONE: Self =
-        Self { sides: [SideTotals { frames: 0, amounts: Amounts::ZERO }; 2], outcome: Outcome::Ok, times: 0 };
+    const NONE: Self = Self {
+        sides: [SideTotals { frames: 0, amounts: Amounts::ZERO }; 2],
+        outcome: Outcome::Ok,
+        times: 0,
+        round_trips: 0,
+    };
 
     fn add_to(&self, sums: &mut RowSums, class: Class) {
         sums.add(class, &self.sides, self.outcome, self.times);
+        sums.round_trips += self.round_trips;
     }
 }
 
@@ -61,6 +68,7 @@ impl Statement {
     pub fn add_times(&mut self, operation: &Operation, times: u64, row: &mut Row) {
         if self.alike.outcome == operation.outcome && self.alike.sides == operation.sides {
             self.alike.times += times;
+            self.alike.round_trips += u64::from(operation.round_trips) * times;
         } else {
             self.begin(operation, times, row);
         }
@@ -70,7 +78,8 @@ impl Statement {
     fn begin(&mut self, operation: &Operation, times: u64, row: &mut Row) {
         self.alike.add_to(&mut self.sums, row.key.class);
         row.add_sizes(&self.alike);
-        self.alike = Alike { sides: operation.sides, outcome: operation.outcome, times };
+        let round_trips = u64::from(operation.round_trips) * times;
+        self.alike = Alike { sides: operation.sides, outcome: operation.outcome, times, round_trips };
     }
 
     /// Adds bytes of operations that closed earlier.

@@ -39,7 +39,12 @@ fn operation() -> impl Strategy<Value = Operation> {
     let outcomes =
         prop_oneof![Just(Outcome::Ok), Just(Outcome::Error), Just(Outcome::NoReply), Just(Outcome::Unanswered)];
     (totals(), totals(), outcomes, proptest::option::of(1_u64..10_000_000_000)).prop_map(
-        |(request, response, outcome, latency_ns)| Operation { sides: [request, response], outcome, latency_ns },
+        |(request, response, outcome, latency_ns)| Operation {
+            sides: [request, response],
+            outcome,
+            latency_ns,
+            round_trips: 1,
+        },
     )
 }
 
@@ -59,6 +64,8 @@ fn summary(port: u16, wire_bytes: u64, first_ns: u64) -> ConnectionSummary {
         operations: 1,
         wire_bytes,
         payload_bytes: wire_bytes / 2,
+        round_trips: 1,
+        round_trips_to_answer: None,
     }
 }
 
@@ -138,7 +145,7 @@ proptest! {
 
 fn one_byte() -> Operation {
     let side = SideTotals { frames: 1, amounts: Amounts::new(Account::Data, 1) };
-    Operation { sides: [side, SideTotals::default()], outcome: Outcome::Ok, latency_ns: None }
+    Operation { sides: [side, SideTotals::default()], outcome: Outcome::Ok, latency_ns: None, round_trips: 1 }
 }
 
 /// Tallies an operation of each name, and a late byte by the id from the first call.

@@ -11,17 +11,19 @@ use crate::summary::{
     CpuUnit, RoleName, data_difference, distinct, failed_command, per_operation, present, syscalls_per_operation,
     workload_count,
 };
-use crate::sums::{OperationSum, by_name};
+use crate::sums::OperationSum;
 pub use csv::csv;
 pub use interval::{CONFIDENCE, Repeated};
 pub(crate) use interval::{mean, quantile};
-use overhead_model::record::{By, FieldRow, Latency, Measured, Role};
+use overhead_model::record::{By, FieldRow, Latency, Measured, Role, Whole};
 use overhead_model::{Account, Class, Run, Side};
 pub(crate) use pairing::pairs;
-pub use render::{markdown, table};
+pub use render::{ComparisonOptions, markdown, table};
 use serde::Serialize;
 pub(crate) use shape::is_same_statement;
 use std::collections::{BTreeMap, BTreeSet};
+pub use whole::OperationChange;
+pub(crate) use whole::total_cost;
 
 mod csv;
 mod interval;
@@ -30,6 +32,7 @@ mod pairing;
 mod render;
 mod sentence;
 mod shape;
+mod whole;
 
 /// Comparisons with the first subject. JSON flattens the first comparison; `further` holds the ones with the third and later
 /// subjects.
@@ -56,32 +59,16 @@ pub struct Comparison {
     pub beside: Vec<KindPair>,
     /// Kinds of workload operations without a counterpart in the other subject.
     pub alone: [Vec<Subject>; 2],
-    /// All workload operations together, by subject.
-    pub workload: [WorkloadMean; 2],
+    /// The whole cost of all runs, by subject.
+    pub whole: [Whole; 2],
+    /// Kinds of operations of all classes, in the order of how much they change the whole cost.
+    pub changes: Vec<OperationChange>,
     /// Work of server and client for all workload operations of a run.
     pub work: Vec<WorkDifference>,
     /// Why a subject's byte counts are lower bounds; absent if they are exact.
     pub lower_bounds: [Option<String>; 2],
     /// Caveats, as complete sentences.
     pub remarks: Vec<String>,
-}
-
-/// Workload operations of all runs of a subject, whatever they are paired with.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WorkloadMean {
-    /// Workload operations in all runs.
-    pub count: u64,
-    /// Bytes on the wire per operation, both directions.
-    pub wire: f64,
-}
-
-impl WorkloadMean {
-    fn new(group: &RunGroup) -> Self {
-        let sums: Vec<_> = by_name(&group.runs).into_iter().filter(|sum| sum.key.class == Class::Workload).collect();
-        let sum = |of: fn(&OperationSum) -> u64| sums.iter().map(of).sum::<u64>();
-        let wire = sum(OperationSum::total) as f64 / sum(|sum| sum.samples).max(1) as f64;
-        Self { count: sum(|sum| sum.count), wire }
-    }
 }
 
 /// Matching operations of two subjects, with the causes of their difference.
@@ -257,6 +244,8 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
     let groups = [first, second];
     let bounds = groups.map(group_bounds);
     let (pairs, rest) = pairs(first, second, by);
+    let whole = groups.map(total_cost);
+    let changes = whole::changes(&whole, &pairs, &rest);
     let pairs = pairs.iter().map(|sums| KindPair::from_sums(sums.each_ref(), bounds));
     let (mut pairs, mut beside): (Vec<_>, Vec<_>) = pairs.partition(|pair| pair.class() == Class::Workload);
     order::sort(&mut pairs);
@@ -268,7 +257,8 @@ fn compare_alike(first: &RunGroup, second: &RunGroup, by: By) -> Comparison {
         pairs,
         beside,
         alone: rest.map(|sums| sums.iter().filter(is_workload).map(Subject::new).collect()),
-        workload: groups.map(WorkloadMean::new),
+        whole,
+        changes,
         work: differences(first, second),
         lower_bounds: groups.map(|group| group.runs.iter().find_map(|named| lower_bounds(&named.run))),
         remarks: remarks(groups),

@@ -3,7 +3,7 @@
 use super::shape::shape;
 use crate::run::RunGroup;
 use crate::sums::{ALIKE, OperationSum, SumKey, by_name, by_statement, is_one_statement};
-use overhead_model::record::{By, SideSums};
+use overhead_model::record::{By, OperationRow, SideSums, Whole};
 use overhead_model::{Account, Amounts, Class, Transport};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -139,7 +139,17 @@ pub(super) fn differ(groups: [&RunGroup; 2]) -> bool {
 /// Reduces a subject to its payload, as if captured without frames.
 pub(super) fn alone(group: &RunGroup) -> RunGroup {
     let mut group = group.clone();
-    for row in group.runs.iter_mut().flat_map(|named| &mut named.run.operations) {
+    for named in &mut group.runs {
+        let run = &mut named.run;
+        alone_rows(&mut run.operations);
+        let work = run.whole.work.take();
+        run.whole = Whole { work, ..Whole::new(&run.operations, &run.tcp) };
+    }
+    group
+}
+
+fn alone_rows(rows: &mut [OperationRow]) {
+    for row in rows {
         for side in [&mut row.request, &mut row.response] {
             side.accounts = payload(side.accounts);
             side.wire_bytes = side.payload_bytes;
@@ -149,7 +159,6 @@ pub(super) fn alone(group: &RunGroup) -> RunGroup {
             *side = SideSums { unseen: side.unseen.take(), ..SideSums::new(side.frames, payload(side.accounts)) };
         }
     }
-    group
 }
 
 fn payload(mut amounts: Amounts) -> Amounts {

@@ -2,8 +2,8 @@
 
 use super::sentence::VISIBLE;
 use super::{
-    AccountDifference, Comparison, Comparisons, FieldDifference, KindPair, LatencyDifference, PART, Repeated, Subject,
-    WorkDifference,
+    AccountDifference, Comparison, Comparisons, FieldDifference, KindPair, LatencyDifference, OperationChange, PART,
+    Repeated, Subject, WorkDifference, whole,
 };
 use crate::bounds::LowerBounds;
 use crate::clean::{capitalised, clean, shortened};
@@ -13,29 +13,49 @@ use crate::limits;
 use crate::number::{DASH, counted, decimal, grouped, microseconds, significant};
 use crate::summary::distinct;
 use crate::sums::is_one_statement;
-use overhead_model::record::Measured;
+use overhead_model::record::{Measured, Price};
 use overhead_model::{Account, Class};
 
+/// What a comparison shows to people.
+#[derive(Clone, Debug, Default)]
+pub struct ComparisonOptions {
+    /// Price of a byte.
+    pub price: Option<Price>,
+    /// Shows the accounts and fields of each pair, and the work of both subjects.
+    pub has_details: bool,
+    /// Most characters of an operation's name; `None` for all.
+    pub name_chars: Option<usize>,
+}
+
 /// Returns comparisons for a terminal.
-pub fn table(comparisons: &Comparisons, style: Style) -> String {
-    document(comparisons).terminal(style) + "\n"
+pub fn table(comparisons: &Comparisons, options: &ComparisonOptions, style: Style) -> String {
+    let name_chars = options.name_chars.or(Some(limits::OVERVIEW_CHARS));
+    document(comparisons, &ComparisonOptions { name_chars, ..options.clone() }).terminal(style) + "\n"
 }
 
 /// Returns comparisons as GitHub Markdown.
-pub fn markdown(comparisons: &Comparisons) -> String {
-    document(comparisons).markdown() + "\n"
+pub fn markdown(comparisons: &Comparisons, options: &ComparisonOptions) -> String {
+    document(comparisons, options).markdown() + "\n"
 }
 
-fn document(comparisons: &Comparisons) -> Document {
+fn document(comparisons: &Comparisons, options: &ComparisonOptions) -> Document {
     let mut document = Document::default();
-    comparisons.each().for_each(|comparison| add(&mut document, comparison));
+    comparisons.each().for_each(|comparison| add(&mut document, comparison, options));
     document
 }
 
-fn add(document: &mut Document, comparison: &Comparison) {
+fn add(document: &mut Document, comparison: &Comparison, options: &ComparisonOptions) {
     let runs = comparison.runs.each_ref().map(|name| clean(name));
     document.heading(2, format!("{} and {}", runs[0], runs[1]));
-    overview(document, comparison, &runs);
+    let chars = options.name_chars;
+    whole::add(document, (&comparison.whole, &comparison.changes), &runs, options.price.as_ref(), |change| {
+        change_title(change, chars)
+    });
+    if !options.has_details && comparison.pairs.len() > 1 {
+        document.prose("--details shows the accounts and fields of each pair, and the work of both.");
+        comparison.remarks.iter().for_each(|remark| document.prose(remark.as_str()));
+        return;
+    }
     let is_told = |pair: &&KindPair| comparison.pairs.len() == 1 || pair.differs();
     for pair in comparison.pairs.iter().take(limits::PAIRS_TOLD).filter(is_told) {
         details(document, pair, &runs);
@@ -59,38 +79,6 @@ fn add(document: &mut Document, comparison: &Comparison) {
     for remark in work_reasons(comparison).iter().chain(&comparison.remarks) {
         document.prose(remark.as_str());
     }
-}
-
-/// Lists all pairs, one per line; a single pair needs no list.
-fn overview(document: &mut Document, comparison: &Comparison, runs: &[String; 2]) {
-    let cells = |pair: &KindPair| {
-        let [counts, other_counts] = pair.operations.each_ref().map(|subject| grouped(subject.count));
-        let total = |at: usize| pair.bounds[at].wire(decimal(pair.operations[at].wire.iter().sum()));
-        let class = if pair.class() == Class::Workload { String::new() } else { format!("{}: ", pair.class().name()) };
-        let name = shortened(&(class + &title(pair)), limits::OVERVIEW_CHARS);
-        vec![name, counts, other_counts, total(0), total(1), signed(pair.difference())]
-    };
-    let mut rows: Vec<Vec<String>> =
-        comparison.pairs.iter().take(limits::PAIRS_TOLD).chain(&comparison.beside).map(cells).collect();
-    if rows.len() < 2 {
-        return;
-    }
-    rows.splice(0..0, all_operations(comparison));
-    let of = |what: &str| [0, 1].map(|at| format!("{}\n{what}", runs[at]));
-    let ([counts, other_counts], [bytes, other_bytes]) = (of("count"), of("B/op"));
-    document.table(Grid::new(&["operation"], &[&counts, &other_counts, &bytes, &other_bytes, "difference"], rows));
-}
-
-/// Returns the row of all workload operations together, if there are several kinds.
-fn all_operations(comparison: &Comparison) -> Option<Vec<String>> {
-    let pair = comparison.pairs.first()?;
-    let kinds = comparison.pairs.len() + comparison.alone.iter().map(Vec::len).sum::<usize>();
-    let [first, second] = &comparison.workload;
-    let [count, other_count] = [first, second].map(|all| grouped(all.count));
-    let wire = |at: usize| pair.bounds[at].wire(decimal(comparison.workload[at].wire));
-    let difference = signed(second.wire - first.wire);
-    let row = vec!["all of the workload".to_owned(), count, other_count, wire(0), wire(1), difference];
-    (kinds > 1).then_some(row)
 }
 
 fn details(document: &mut Document, pair: &KindPair, runs: &[String; 2]) {
@@ -134,16 +122,37 @@ fn both(keys: [&str; 2], runs: &[String; 2], has_interval: bool, rows: Vec<Vec<S
 
 /// Returns a title such as `SELECT c FROM t WHERE id = ?` or `GET (array) and SELECT (prepared)`.
 fn title(pair: &KindPair) -> String {
-    let [first, second] = pair.operations.each_ref().map(described);
+    pair_title(pair.operations.each_ref())
+}
+
+fn pair_title(operations: [&Subject; 2]) -> String {
+    let [first, second] = operations.map(described);
     if first == second {
         return first;
     }
-    let [ways, others] = pair.operations.each_ref().map(|subject| subject.via.clone());
-    match &pair.operations[0].statement {
+    let [ways, others] = operations.map(|subject| subject.via.clone());
+    match &operations[0].statement {
         Some(statement) if ways != others => format!("{statement} ({ways} and {others})"),
         Some(statement) => statement.clone(),
         None => format!("{first} and {second}"),
     }
+}
+
+/// Returns the class, unless that is workload, and what changed.
+fn change_title(change: &OperationChange, chars: Option<usize>) -> String {
+    let Some(subject) = change.operations.iter().flatten().next() else { return String::new() };
+    let class = if subject.class == Class::Workload { String::new() } else { format!("{}: ", subject.class.name()) };
+    let name = match &change.operations {
+        [Some(first), Some(second)] => pair_title([first, second]),
+        _ => described(subject),
+    };
+    let verb = if subject.class == Class::Setup && subject.statement.as_deref().is_some_and(is_one_statement) {
+        format!("{} ", subject.name)
+    } else {
+        String::new()
+    };
+    let name = class + &verb + &clean(&name);
+    chars.map_or_else(|| name.clone(), |chars| shortened(&name, chars))
 }
 
 /// Returns the statement or a label such as `SELECT (prepared)`.
@@ -270,7 +279,7 @@ fn signed(value: f64) -> String {
     with_sign(value, decimal)
 }
 
-fn with_sign(value: f64, number: fn(f64) -> String) -> String {
+pub(super) fn with_sign(value: f64, number: impl Fn(f64) -> String) -> String {
     let mut text = number(value.abs());
     if text.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0') {
         text.insert(0, if value < 0.0 { '−' } else { '+' });

@@ -1,11 +1,15 @@
 use super::*;
 use crate::Style;
 use crate::fixture;
-use overhead_model::record::{OperationRow, StatementRow};
+use overhead_model::record::{OperationRow, StatementRow, WorkUnits};
 use overhead_model::{Measured, Run};
 
 fn database(name: &str) -> NamedRun {
     fixture::databases(true).into_iter().find(|run| run.name == name).unwrap()
+}
+
+fn details() -> ComparisonOptions {
+    ComparisonOptions { has_details: true, ..ComparisonOptions::default() }
 }
 
 /// Gives a run's rows one field per payload account, which holds all of the account.
@@ -57,7 +61,8 @@ fn what_has_no_partner_is_named_and_not_compared() {
     assert_eq!(labels(&comparison.pairs), [["INSERT (prepared)", "INSERT (prepared)"]]);
     assert_eq!(comparison.alone[0].len(), 1);
     assert!(
-        table(&comparison.clone().into(), Style::default()).contains("In postgres alone: 1,000 × SELECT (prepared).")
+        table(&comparison.clone().into(), &details(), Style::default())
+            .contains("In postgres alone: 1,000 × SELECT (prepared).")
     );
 }
 
@@ -91,8 +96,8 @@ fn a_run_against_itself_differs_in_nothing() {
             .all(|pair| pair.accounts.iter().all(|account| account.difference == 0.0) && pair.difference() == 0.0)
     );
     assert!(comparison.work.iter().all(|work| work.difference == Some(0.0)));
-    let text = table(&comparison.into(), Style::default());
-    assert!(text.contains("all of the workload") && !text.contains("of them"), "{text}");
+    let text = table(&comparison.into(), &details(), Style::default());
+    assert!(text.contains("each below 1%") && !text.contains("of them"), "{text}");
 }
 
 #[test]
@@ -100,7 +105,7 @@ fn what_was_not_measured_is_absent_with_its_reason() {
     let run: Run = fixture::redis();
     let comparison = compare(&NamedRun::new("file", run), &database("redis"));
     assert!(comparison.work.iter().all(|work| work.difference.is_none()));
-    let text = table(&comparison.clone().into(), Style::default());
+    let text = table(&comparison.clone().into(), &details(), Style::default());
     assert!(text.contains("file: work of the server not measured: offline."), "{text}");
     assert!(text.contains("Fields: not recorded"), "{text}");
     let value: serde_json::Value =
@@ -111,8 +116,8 @@ fn what_was_not_measured_is_absent_with_its_reason() {
 #[test]
 fn comparison_in_words_and_numbers() {
     let comparison = compare(&with_fields(database("postgres")), &with_fields(database("cassandra")));
-    insta::assert_snapshot!(table(&comparison.clone().into(), Style::default()));
-    insta::assert_snapshot!(markdown(&comparison.clone().into()));
+    insta::assert_snapshot!(table(&comparison.clone().into(), &details(), Style::default()));
+    insta::assert_snapshot!(markdown(&comparison.clone().into(), &details()));
 }
 
 #[test]
@@ -139,7 +144,10 @@ fn csv_has_each_figure_and_its_difference() {
 #[test]
 fn a_lossy_run_has_lower_bounds_in_every_form() {
     let comparison = compare(&fixture::warned(), &database("redis"));
-    let (text, table) = (markdown(&comparison.clone().into()), table(&comparison.clone().into(), Style::default()));
+    let (text, table) = (
+        markdown(&comparison.clone().into(), &details()),
+        table(&comparison.clone().into(), &details(), Style::default()),
+    );
     for text in [&text, &table] {
         assert!(
             text.contains("request ≥124.0, response ≥248.0 B/op") && text.contains("differences from it are not exact"),
@@ -219,7 +227,7 @@ fn statements_stand_against_their_like_whatever_their_placeholders_look_like() {
     assert_eq!(comparison.pairs[0].sentence, "response 10 B smaller (−10.0%): data −10; request alike");
     let alone = comparison.alone.each_ref().map(|subjects| subjects[0].statement.as_deref());
     assert_eq!(alone, [Some("SELECT x"), Some("SELECT y")]);
-    let text = table(&comparison.into(), Style::default());
+    let text = table(&comparison.into(), &details(), Style::default());
     assert!(text.contains("SELECT a FROM t WHERE id = ? (simple and prepared)"), "{text}");
     let [first, second] = [simple, prepared].map(RunGroup::single);
     assert_eq!(compare_groups(&first, &second, By::Name).pairs.len(), 1);
@@ -307,14 +315,14 @@ fn runs_that_are_repeated_show_a_difference_or_none() {
     let calls = &comparison.work[0];
     let interval = calls.repeated.as_ref().unwrap();
     assert!(interval.shown && interval.interval[0] < 1.0 && interval.interval[1] > 1.0, "{interval:?}");
-    let text = table(&comparison.clone().into(), Style::default());
+    let text = table(&comparison.clone().into(), &details(), Style::default());
     assert!(text.contains("95% interval") && text.contains("no difference shown"), "{text}");
     assert!(!text.contains("account"), "{text}");
     let apart = compare_groups(&few, &repeated("cassandra", &[2_000, 2_010]), By::Statement);
-    assert!(table(&apart.into(), Style::default()).contains("B/op in each run"));
+    assert!(table(&apart.into(), &details(), Style::default()).contains("B/op in each run"));
     let once = compare(&few.runs[0], &many.runs[0]);
     assert!(once.work[0].repeated.is_none());
-    assert!(!table(&once.into(), Style::default()).contains("95% interval"));
+    assert!(!table(&once.into(), &details(), Style::default()).contains("95% interval"));
     assert_eq!(comparison.pairs[0].operations[0].count, 3_000);
 }
 
@@ -339,4 +347,39 @@ fn a_run_without_a_link_is_compared_by_payload() {
     }
     assert_eq!(comparison.remarks[0], "unix has no link (unix): both are compared by payload, frames aside.");
     assert!(compare(&tcp, &tcp).remarks.iter().all(|remark| !remark.contains("no link")));
+}
+
+/// Returns a run in which each SELECT is prepared anew.
+fn with_preparation(mut named: NamedRun) -> NamedRun {
+    let run = &mut named.run;
+    let mut prepare = run.operations.iter().find(|row| row.name == "SELECT").unwrap().clone();
+    (prepare.class, prepare.name) = (Class::Setup, "PREPARE".to_owned());
+    run.operations.push(prepare);
+    run.whole = Whole::new(&run.operations, &run.tcp);
+    named
+}
+
+#[test]
+fn preparation_counts_though_the_operations_are_alike() {
+    let (first, second) = (database("postgres"), with_preparation(database("postgres")));
+    let comparison = compare(&first, &second);
+    let text = table(&comparison.clone().into(), &ComparisonOptions::default(), Style::default());
+    let answer = text.lines().nth(2).unwrap();
+    assert!(answer.starts_with("Whole cost: postgres") && answer.contains('+'), "{text}");
+    assert!(text.contains("setup: PREPARE") && text.lines().count() <= 40, "{text}");
+    assert_eq!(comparison.changes[0].operations[0], None);
+    let [mine, theirs] = [&first, &second].map(|named| named.run.whole.wire_bytes);
+    assert_eq!(comparison.changes.iter().map(|change| change.bytes[1]).sum::<u64>(), theirs);
+    assert_eq!(comparison.changes.iter().map(|change| change.bytes[0]).sum::<u64>(), mine);
+}
+
+#[test]
+fn work_divides_both_sides() {
+    let units = |mut named: NamedRun, units: f64| {
+        named.run.whole.work = Some(WorkUnits { units, name: "page".to_owned() });
+        named
+    };
+    let comparison = compare(&units(database("postgres"), 400.0), &units(database("postgres"), 200.0));
+    let text = table(&comparison.into(), &ComparisonOptions::default(), Style::default());
+    assert!(text.contains("B/page (+100.0%)"), "{text}");
 }

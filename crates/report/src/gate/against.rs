@@ -2,8 +2,9 @@
 
 use super::check::{ALL, incomplete};
 use super::finding::{Changes, Judged};
+use super::metric::WholeMetric;
 use super::{BudgetMetric, Finding, MetricError, NEGLIGIBLE, Severity, Tolerance};
-use crate::compare::{Repeated, cycles, mean, pairs, system_calls};
+use crate::compare::{Repeated, cycles, mean, pairs, system_calls, total_cost};
 use crate::run::{NamedRun, RunGroup};
 use crate::summary::present;
 use crate::sums::OperationSum;
@@ -18,6 +19,8 @@ pub struct ChangeLimit {
     metric: BudgetMetric,
     most: Tolerance,
 }
+
+const WHOLE: &str = "the whole cost";
 
 /// Units of absolute time limits, in nanoseconds.
 const TIMES: [(&str, f64); 5] = [("ns", 1.0), ("µs", 1e3), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -44,7 +47,8 @@ fn absolute(metric: BudgetMetric, text: &str) -> Option<f64> {
         BudgetMetric::Wire(_) | BudgetMetric::Payload(_) | BudgetMetric::Headers(_) | BudgetMetric::Account(..) => {
             text.strip_suffix('B').map(|number| (number, 1.0))
         }
-        BudgetMetric::Frames(_) | BudgetMetric::Syscalls(_) | BudgetMetric::Cycles(_) => None,
+        BudgetMetric::Whole(whole) if whole.is_bytes() => text.strip_suffix('B').map(|number| (number, 1.0)),
+        BudgetMetric::Frames(_) | BudgetMetric::Syscalls(_) | BudgetMetric::Cycles(_) | BudgetMetric::Whole(_) => None,
     };
     let (number, factor) = unit.unwrap_or((text, 1.0));
     number.trim().parse::<f64>().ok().map(|number| number * factor)
@@ -134,10 +138,30 @@ impl ChangeLimit {
 
     /// Judges a metric of all workload operations together.
     fn judge_runs(&self, run: &str, reference: &RunGroup, group: &RunGroup) -> Option<Finding> {
+        if let BudgetMetric::Whole(metric) = self.metric {
+            return self.judge_whole(metric, run, [reference, group]);
+        }
         let values = [reference, group].map(|group| self.values(group));
         match values {
             [Ok(first), Ok(second)] => self.judge_values(run, ALL, [first, second], "not measured"),
             [Err(why), _] | [_, Err(why)] => Some(Finding::unjudged(run, ALL, self.metric, &why)),
+        }
+    }
+
+    /// Judges a part of the whole cost, exactly.
+    fn judge_whole(&self, metric: WholeMetric, run: &str, groups: [&RunGroup; 2]) -> Option<Finding> {
+        let values = groups.map(|group| {
+            let whole = total_cost(group);
+            Ok::<_, String>((metric.total(&whole)? as f64, whole.divisor().ok_or("no workload operations")?))
+        });
+        match values {
+            [Ok((reference, of_reference)), Ok((measured, of_measured))] => {
+                let (reference, measured) = (reference / of_reference, measured / of_measured);
+                let judged = Judged { measured, reference, allowed: reference + self.most.excess(reference) };
+                let breach = || Finding::breach(run, WHOLE, self.metric, judged, Changes::default());
+                judged.is_above(self.metric).then(breach)
+            }
+            [Err(why), _] | [_, Err(why)] => Some(Finding::unjudged(run, WHOLE, self.metric, &why)),
         }
     }
 
@@ -205,11 +229,13 @@ mod tests {
             ("request.frames>+0", Tolerance::Absolute(0.0)),
             ("latency.p99>+1.5ms", Tolerance::Absolute(1.5e6)),
             ("cycles>+5%", Tolerance::Percent(5.0)),
+            ("wire>+1%", Tolerance::Percent(1.0)),
+            ("setup>+20B", Tolerance::Absolute(20.0)),
         ] {
             assert_eq!(text.parse::<ChangeLimit>().unwrap().most, most, "{text}");
         }
         for text in
-            ["response.payload", "response.payload>1%", "payload>+1%", "syscalls>+-1%", "syscalls>+x", "syscalls>+NaN"]
+            ["response.payload", "response.payload>1%", "wire>1%", "syscalls>+-1%", "syscalls>+x", "syscalls>+NaN"]
         {
             assert!(text.parse::<ChangeLimit>().is_err(), "{text}");
         }

@@ -148,6 +148,11 @@ impl<'a> RunSums<'a> {
             return present(&system_calls(process, &self.named.run)).copied().map_err(str::to_owned);
         }
         let operations = workload_count(&self.named.run);
+        if let BudgetMetric::Whole(whole) = metric
+            && operations > 0
+        {
+            return whole.total(&self.named.run.whole).map(|total| total as f64 / operations as f64);
+        }
         if operations == 0 {
             return Err("no workload operations".to_owned());
         }

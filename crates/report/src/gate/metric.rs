@@ -4,7 +4,8 @@ use crate::compare::PERCENTILES;
 use crate::number::{bytes_label, decimal, significant};
 use crate::summary::RoleName;
 use crate::sums::OperationSum;
-use overhead_model::{Account, Side};
+use overhead_model::record::Whole;
+use overhead_model::{Account, Class, Measured, Side};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -30,6 +31,44 @@ pub enum BudgetMetric {
     Syscalls(RoleName),
     /// `cycles`, `client.cycles`: all CPU cycles per workload operation.
     Cycles(RoleName),
+    /// `wire`, `round-trips`: a part of the whole cost per workload operation.
+    Whole(WholeMetric),
+}
+
+overhead_model::enum_with! {
+    /// A part of the whole cost, per workload operation or per unit of work.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum WholeMetric, name: &'static str {
+        /// Bytes on the wire.
+        Wire = "wire",
+        /// TCP payload.
+        Payload = "payload",
+        /// Frames.
+        Frames = "frames",
+        /// Round trips.
+        RoundTrips = "round-trips",
+        /// Bytes on the wire of class setup.
+        Setup = "setup",
+    }
+}
+
+impl WholeMetric {
+    /// Returns the total of a run, or why it is unknown.
+    pub(crate) fn total(self, whole: &Whole) -> Result<u64, String> {
+        let measured = |value: &Measured<u64>| value.as_result().copied().map_err(str::to_owned);
+        match self {
+            Self::Wire => Ok(whole.wire_bytes),
+            Self::Payload => Ok(whole.payload_bytes),
+            Self::Frames => measured(&whole.frames),
+            Self::RoundTrips => measured(&whole.round_trips),
+            Self::Setup => Ok(whole.class(Class::Setup).wire_bytes),
+        }
+    }
+
+    /// Returns whether it counts bytes.
+    pub(crate) const fn is_bytes(self) -> bool {
+        matches!(self, Self::Wire | Self::Payload | Self::Setup)
+    }
 }
 
 const HEADERS: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
@@ -41,7 +80,7 @@ pub struct LatencyPercentile(usize);
 /// An unknown metric name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0}: unknown metric; use request or response with .wire, .payload, .headers, .frames or an account (response.schema), \
+    "{0}: unknown metric; use wire, payload, frames, round-trips or setup for the whole cost, request or response with .wire, .payload, .headers, .frames or an account (response.schema), \
      latency.p50, latency.p90, latency.p99, latency.p999, syscalls, client.syscalls, cycles and client.cycles"
 )]
 pub struct MetricError(String);
@@ -54,12 +93,13 @@ impl BudgetMetric {
         };
         let latencies = (0..PERCENTILES.len()).map(|at| Self::Latency(LatencyPercentile(at)));
         let of_roles = RoleName::ALL.into_iter().flat_map(|role| [Self::Syscalls(role), Self::Cycles(role)]);
-        Side::BOTH.into_iter().flat_map(of_side).chain(latencies).chain(of_roles)
+        let whole = WholeMetric::ALL.into_iter().map(Self::Whole);
+        Side::BOTH.into_iter().flat_map(of_side).chain(latencies).chain(of_roles).chain(whole)
     }
 
     /// Returns whether the metric applies to single operations rather than all workload operations.
     pub(crate) const fn is_of_operation(self) -> bool {
-        !matches!(self, Self::Syscalls(_) | Self::Cycles(_))
+        !matches!(self, Self::Syscalls(_) | Self::Cycles(_) | Self::Whole(_))
     }
 
     /// Returns the direction of the metric's bytes or frames.
@@ -70,7 +110,7 @@ impl BudgetMetric {
             | Self::Frames(side)
             | Self::Headers(side)
             | Self::Account(side, _) => Some(side),
-            Self::Latency(_) | Self::Syscalls(_) | Self::Cycles(_) => None,
+            Self::Latency(_) | Self::Syscalls(_) | Self::Cycles(_) | Self::Whole(_) => None,
         }
     }
 
@@ -81,7 +121,7 @@ impl BudgetMetric {
             Self::Payload(_) => account.is_payload(),
             Self::Headers(_) => HEADERS.contains(&account),
             Self::Account(_, of) => account == of,
-            Self::Frames(_) | Self::Latency(_) | Self::Syscalls(_) | Self::Cycles(_) => false,
+            Self::Frames(_) | Self::Latency(_) | Self::Syscalls(_) | Self::Cycles(_) | Self::Whole(_) => false,
         }
     }
 
@@ -95,7 +135,7 @@ impl BudgetMetric {
             Self::Headers(side) => Some(HEADERS.iter().map(|account| sum.bytes(side, *account)).sum()),
             Self::Account(side, account) => Some(sum.bytes(side, account)),
             Self::Latency(percentile) => crate::compare::mean(&sum.latencies(percentile.accessor())),
-            Self::Syscalls(_) | Self::Cycles(_) => None,
+            Self::Syscalls(_) | Self::Cycles(_) | Self::Whole(_) => None,
         }
     }
 
@@ -105,7 +145,9 @@ impl BudgetMetric {
             Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
                 format!("{} B", bytes_label(value))
             }
-            Self::Frames(_) => format!("{} frames", significant(value)),
+            Self::Whole(whole) if whole.is_bytes() => format!("{} B", bytes_label(value)),
+            Self::Whole(WholeMetric::RoundTrips) => format!("{} round trips", significant(value)),
+            Self::Frames(_) | Self::Whole(_) => format!("{} frames", significant(value)),
             Self::Latency(_) => format!("{} µs", decimal(value / 1e3)),
             Self::Syscalls(_) => format!("{} calls", significant(value)),
             Self::Cycles(_) => format!("{} cycles", significant(value)),
@@ -119,6 +161,7 @@ impl BudgetMetric {
             Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
                 (value * places).round() / places
             }
+            Self::Whole(whole) if whole.is_bytes() => (value * places).round() / places,
             _ => value,
         }
     }
@@ -144,6 +187,7 @@ impl fmt::Display for BudgetMetric {
             Self::Syscalls(RoleName::Client) => f.write_str("client.syscalls"),
             Self::Cycles(RoleName::Server) => f.write_str("cycles"),
             Self::Cycles(RoleName::Client) => f.write_str("client.cycles"),
+            Self::Whole(whole) => f.write_str(whole.name()),
         }
     }
 }
@@ -178,9 +222,16 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for name in
-            ["request.wire", "response.payload", "request.frames", "response.headers", "latency.p50", "syscalls"]
-        {
+        for name in [
+            "request.wire",
+            "response.payload",
+            "request.frames",
+            "response.headers",
+            "latency.p50",
+            "syscalls",
+            "wire",
+            "setup",
+        ] {
             assert_eq!(name.parse::<BudgetMetric>().unwrap().to_string(), name);
         }
         for account in Account::ALL {
@@ -188,7 +239,7 @@ mod tests {
             assert_eq!(metric.to_string().parse(), Ok(metric));
         }
         assert_eq!("server.cycles".parse(), Ok(BudgetMetric::Cycles(RoleName::Server)));
-        for name in ["", "wire", "response", "response.", "latency", "latency.p5", "Request.wire", "other.syscalls"] {
+        for name in ["", "Wire", "response", "response.", "latency", "latency.p5", "Request.wire", "other.syscalls"] {
             assert!(name.parse::<BudgetMetric>().is_err(), "{name}");
         }
     }

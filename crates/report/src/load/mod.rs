@@ -21,7 +21,7 @@ pub fn read_load(path: &Path) -> Result<Option<Load>, ReportError> {
     if ["driver", "results", "db"].iter().any(|member| value.get(member).is_none()) {
         return Ok(None);
     }
-    parse_record(&text, path, LOAD_VERSION).map(Some)
+    parse_record(&text, path, LOAD_VERSION..=LOAD_VERSION).map(Some)
 }
 
 #[cfg(test)]

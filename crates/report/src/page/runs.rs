@@ -12,7 +12,7 @@ use crate::series::{self, RunSeries};
 use crate::summary::{counters_only, data_difference, per_operation, ranked, work};
 use crate::sums::is_one_statement;
 use crate::text::table::TableRows;
-use crate::text::{absolute, columns, distribution, facts, kernel, projection, sampled, table};
+use crate::text::{absolute, columns, distance, distribution, facts, kernel, projection, sampled, table};
 use crate::view::{ViewOptions, is_told_apart, view};
 use overhead_model::outside::json_escaped;
 use overhead_model::record::{By, Environment, OperationRow, StatementRow, Syscall, ViewRow};
@@ -97,6 +97,7 @@ fn tables(runs: &[NamedRun], shown: Shown) -> Vec<PageTable> {
     tables.extend(kernel_work(runs));
     tables.extend(each_run("within", runs, distribution::section));
     tables.extend(each_run("modelled", runs, projection::section));
+    tables.extend(each_run("distance", runs, distance::sections));
     tables.extend(each_run("counted", runs, absolute::sections));
     tables.extend(operations(runs, false, shown));
     tables

@@ -10,7 +10,7 @@ use crate::summary::{
 };
 use crate::sums::kind;
 use overhead_model::record::{OperationRow, SourceKind};
-use overhead_model::{Account, Run};
+use overhead_model::{Account, Class, Run};
 use std::collections::BTreeSet;
 
 /// Characters of an operation's name or statement.
@@ -22,7 +22,10 @@ const CLOSE: f64 = 1.25;
 /// Returns the sentences at the top of a page of these runs.
 pub fn sentences(runs: &[NamedRun]) -> Vec<String> {
     match runs {
-        [one] => vec![Some(subject(one)), largest(&one.run), work(&one.run)].into_iter().flatten().collect(),
+        [one] => {
+            let said = [Some(subject(one)), largest(&one.run), whole(&one.run), work(&one.run)];
+            said.into_iter().flatten().collect()
+        }
         several => {
             let mixes: Vec<RunMix> = several.iter().map(|named| operation_mix(&named.run)).collect();
             let compared = [range(several, &mixes), work_range(several, &mixes)];
@@ -80,6 +83,23 @@ fn largest(run: &Run) -> Option<String> {
         bytes(amounts.total(), first.samples(), bounds)?,
         percent(amounts[Account::Data], amounts.total()),
     ))
+}
+
+/// Returns the whole cost of an operation, if its own bytes are visibly less.
+fn whole(run: &Run) -> Option<String> {
+    let bytes = *run.whole.wire_bytes_per_operation.value().filter(|_| run.whole.has_notable_overhead())?;
+    let setup = run.whole.class(Class::Setup).wire_bytes + run.whole.class(Class::Background).wire_bytes;
+    Some(format!(
+        "Setup and background are {} of the wire: with them, an operation costs {}{}.",
+        percent(setup, run.whole.wire_bytes),
+        LowerBounds::new(run).wire(format!("{} B", bytes_label(bytes))),
+        waits(run).map_or_else(String::new, |waits| format!(" and {waits}")),
+    ))
+}
+
+/// Returns text such as `1.25 round trips`, per operation and with setup.
+fn waits(run: &Run) -> Option<String> {
+    Some(format!("{} round trips", with_digits(*run.whole.round_trips_per_operation.value()?, 2)))
 }
 
 fn work(run: &Run) -> Option<String> {
@@ -158,8 +178,28 @@ fn times(least: f64, most: f64) -> String {
     }
 }
 
-/// Compares the bytes of the largest operation that all runs have.
+/// Compares the whole cost of an operation.
+fn whole_range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
+    let [least, most] = ends(runs, mixes, |run, _| run.whole.wire_bytes_per_operation.value().copied())?;
+    let told = |(named, bytes): (&NamedRun, f64)| {
+        let waits = waits(&named.run).map_or_else(String::new, |waits| format!(" and {waits}"));
+        LowerBounds::new(&named.run).wire(format!("{} B", bytes_label(bytes))) + &waits
+    };
+    Some(format!(
+        "With setup and background, an operation takes the fewest bytes on the wire in {} ({}) and the most in {} ({}{}).",
+        least.0.name,
+        told(least),
+        most.0.name,
+        told(most),
+        times(least.1, most.1)
+    ))
+}
+
+/// Compares the whole cost if setup is a part of it, otherwise the bytes of the largest operation that all runs have.
 fn range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
+    if runs.iter().any(|named| named.run.whole.has_notable_overhead()) {
+        return whole_range(runs, mixes);
+    }
     let (first, others) = mixes.split_first()?;
     let common = first.iter().filter(|(key, _)| others.iter().all(|mix| mix.contains_key(*key)));
     let (key, _) = common.max_by_key(|(_, (amounts, _))| amounts.total())?;

@@ -69,7 +69,7 @@ pub const SWEEP_RECORD: &str = "sweep.json";
 /// [`ReportError::Missing`], [`ReportError::Unreadable`], [`ReportError::Malformed`] or [`ReportError::Version`].
 pub fn load_sweep(path: &Path) -> Result<Sweep, ReportError> {
     let (path, text) = read_record(path, SWEEP_RECORD)?;
-    parse_record(&text, &path, SWEEP_VERSION)
+    parse_record(&text, &path, SWEEP_VERSION..=SWEEP_VERSION)
 }
 
 /// Returns the name of a sweep's folder.

@@ -3,7 +3,7 @@
 use super::table::TableRows;
 use crate::bounds::LowerBounds;
 use crate::grid::Column;
-use crate::number::{DASH, decimal, grouped, microseconds, money, percent};
+use crate::number::{DASH, decimal, grouped, microseconds, money, percent, with_digits};
 use crate::summary::{Families, distinct, per_operation};
 use overhead_model::record::{BillingPeriod, Cost, Latency, Price, ViewRow};
 use overhead_model::{Account, Amounts, Class};
@@ -87,6 +87,13 @@ static NAMED: &[NamedColumn] = &[
         // When a capture ends, the last operations are still waiting.
         .raised_in(|table| table.any(|row| row.unanswered.saturating_mul(NOTABLE) >= row.count.max(1)), RARE)
         .on_page_if(12, |row| row.unanswered > 0),
+    figure("round-trips", "RTs\n/op", 3, |row, _| {
+        let count = row.round_trips.value().and_then(|count| per_operation(*count, row.count));
+        count.map_or_else(|| DASH.to_owned(), |count| with_digits(count, 2))
+    })
+    .means("RTs: round trips, the times that the client waited for its server before it sent on")
+    .only_in(|table| table.any(has_other_waits))
+    .on_page_if(9, has_other_waits),
     figure("frames", "frames\n/op", 0, |row, table| wire(row.request.frames + row.response.frames, row, table))
         .on_request(),
     figure("wire", "wire\nbytes", 6, |row, table| table.bounds.wire(grouped(row.amounts().total()))),
@@ -95,6 +102,12 @@ static NAMED: &[NamedColumn] = &[
         .on_page(5),
     figure("response", "response\nB/op", 8, response).means(BYTES).on_page(6),
     figure("total", "total\nB/op", 1, |row, table| wire(row.amounts().total(), row, table)).means(BYTES).on_page(4),
+    figure("prepare", "+ pre-\npare\nB/op", RARE, |row, _| {
+        preparation(row).map_or_else(String::new, |bytes| format!("+{}", decimal(bytes)))
+    })
+    .means("prepare: bytes to prepare, describe and close the statement, per execution; they are also in setup")
+    .only_in(|table| table.any(|row| preparation(row).is_some()))
+    .on_page_if(4, |row| preparation(row).is_some()),
     figure("headers", "head-\ners\nB/op", 4, |row, table| wire(families(row).frame + families(row).waste, row, table))
         .means("headers: link, IP and TCP headers, acknowledgments, and payload sent again"),
     figure("frame", "frame\nB/op", 12, |row, table| wire(families(row).frame, row, table))
@@ -273,6 +286,21 @@ impl PartialEq for OperationColumn {
 }
 
 impl Eq for OperationColumn {}
+
+/// Statements that are prepared more often than once in this many executions show what that costs.
+const EXECUTIONS: u64 = 10;
+
+/// Returns the bytes per execution that prepare a statement; `None` if that is rare.
+fn preparation(row: &ViewRow) -> Option<f64> {
+    let prepare = row.prepare.as_ref()?.value()?;
+    let bytes = per_operation(prepare.wire_bytes(), row.count)?;
+    (prepare.count.saturating_mul(EXECUTIONS) > row.count).then_some(bytes)
+}
+
+/// Returns whether an operation of the workload did not mean one wait each.
+fn has_other_waits(row: &ViewRow) -> bool {
+    row.class == Some(Class::Workload) && row.round_trips.value().is_some_and(|count| *count != row.count)
+}
 
 fn families(row: &ViewRow) -> Families {
     Families::new(&row.amounts())

@@ -13,6 +13,8 @@ use overhead_model::{Account, Csv, Measured, Run, Side};
 /// Columns that identify a row.
 const KEYS: [&str; 8] = ["run", "row", "protocol", "class", "operation", "via", "side", "field"];
 const COUNTS: [&str; 6] = ["count", "unsolicited", "errors", "unanswered", "no_reply", "frames"];
+const ROUND_TRIPS: &str = "round_trips";
+const PREPARE: [&str; 2] = ["prepare_count", "prepare_wire_bytes"];
 const SIZES: [&str; 8] = ["bytes", "mean", "min", "p50", "p90", "p99", "p999", "max"];
 const BOUNDS: [&str; 2] = ["wire_lower_bound", "payload_lower_bound"];
 const LATENCY: [&str; 9] =
@@ -104,6 +106,8 @@ fn columns() -> Vec<String> {
     [
         plain(&KEYS),
         plain(&COUNTS),
+        plain(&[ROUND_TRIPS]),
+        plain(&PREPARE),
         prefixed("wire", &SIZES),
         prefixed("payload", &SIZES),
         plain(&accounts),
@@ -144,8 +148,9 @@ fn both_sides(
     bounds: LowerBounds,
 ) {
     // Name every field, so that the compiler finds a new one that has no cell.
-    let ViewRow { class, protocol, name, via, statement, client, server, number: _, rows, totals, cost } = row;
-    let RowTotals { count, unsolicited, errors, unanswered, no_reply, request, response, latency_ns } = totals;
+    let ViewRow { class, protocol, name, via, statement, client, server, number: _, rows, totals, prepare, cost } = row;
+    let RowTotals { count, unsolicited, errors, unanswered, no_reply, round_trips, request, response, latency_ns } =
+        totals;
     let class = class.map_or("", |class| class.name());
     for (side, totals) in [(Side::Request, request), (Side::Response, response)] {
         let cells = table.row().text("run", run).text("row", kind).text("protocol", protocol).text("class", class);
@@ -154,6 +159,13 @@ fn both_sides(
         let cells = COUNTS.into_iter().zip(counts).fold(cells, |cells, (name, count)| cells.number(name, count));
         let mut cells = cells.maybe("rows", operation.is_none().then_some(*rows));
         let mut reasons = Reasons::default();
+        if side == Side::Request {
+            cells = cells.maybe(ROUND_TRIPS, reasons.value(ROUND_TRIPS, round_trips));
+        }
+        if let Some(prepare) = prepare.as_ref().and_then(|prepare| reasons.value("prepare", prepare)) {
+            let bytes = if side == Side::Request { &prepare.request } else { &prepare.response }.wire_bytes;
+            cells = cells.number(PREPARE[0], prepare.count).number(PREPARE[1], bytes);
+        }
         if let Some(reason) = &totals.unseen {
             reasons.0.push(format!("{}: {reason}", side.name()));
         } else {

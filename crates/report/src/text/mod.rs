@@ -3,6 +3,7 @@
 pub(crate) mod absolute;
 pub(crate) mod columns;
 mod csv;
+pub(crate) mod distance;
 pub(crate) mod distribution;
 pub(crate) mod facts;
 pub(crate) mod kernel;

@@ -1,12 +1,12 @@
 //! A run as a document, for a terminal or as Markdown.
 
 use super::columns::{self, OperationColumn, account_cell, legend, used_accounts};
-use super::{Columns, absolute, distribution, facts, kernel, projection, sampled};
+use super::{Columns, absolute, distance, distribution, facts, kernel, projection, sampled};
 use crate::bounds::{LowerBounds, lower_bounds};
 use crate::clean::{clean, middle_cut};
 use crate::document::{Document, Fact, Section};
 use crate::grid::{Grid, Style};
-use crate::number::{DASH, counted, grouped, money, percent, significant, with_digits};
+use crate::number::{DASH, counted, decimal, grouped, money, percent, significant, with_digits};
 use crate::run::NamedRun;
 use crate::summary::{
     self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
@@ -79,7 +79,7 @@ fn sections(run: &Run, columns: &Columns, width: Option<usize>, has_legend: bool
         work(run).filter(|_| is_whole),
         kernel::section(run),
     ];
-    sections.into_iter().flatten().chain(absolute::sections(run)).collect()
+    sections.into_iter().flatten().chain(distance::sections(run)).chain(absolute::sections(run)).collect()
 }
 
 /// Returns the operations table, with an explanation of its columns and a list of omitted ones.
@@ -145,11 +145,12 @@ fn grid_of(table: &TableRows<'_>, shown: &[OperationColumn]) -> Grid {
 
 /// Returns the closing rows: frames without a connection, and the total. They show bytes and costs if the table does.
 fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
-    let places = ["wire", "of-wire", "cost-day", "cost-month"].map(|name| place(shown, name).filter(|at| *at > 0));
+    let columns = ["wire", "of-wire", "cost-day", "cost-month", "total"];
+    let places = columns.map(|name| place(shown, name).filter(|at| *at > 0));
     if places.iter().all(Option::is_none) {
         return Vec::new();
     }
-    let [wire, part, day, month] = places;
+    let [wire, part, day, month, mean] = places;
     let (run, bounds) = (table.run, table.bounds);
     let sum = |name: &str, bytes: u64| {
         let per_day = table.price.and_then(|price| price.cost_per_day(bytes as f64, window_ns(run)));
@@ -166,7 +167,11 @@ fn sums(table: &TableRows<'_>, shown: &[OperationColumn]) -> Vec<Vec<String>> {
     if run.ledger.other > 0 || run.operations.is_empty() {
         rows.push(sum("other traffic", run.ledger.other));
     }
-    rows.push(sum("total", request + response + run.ledger.other));
+    let mut total = sum("total", request + response + run.ledger.other);
+    if let (Some(at), Ok(bytes)) = (mean, run.whole.wire_bytes_per_operation.as_result()) {
+        total[at] = bounds.wire(decimal(*bytes));
+    }
+    rows.push(total);
     rows
 }
 

@@ -48,7 +48,7 @@ fn an_execution_is_told_by_what_was_prepared() {
             ("PREPARE", update),
             ("LONG DATA", update),
             ("UPDATE", update),
-            ("CLOSE", ""),
+            ("CLOSE", update),
             ("EXECUTE", "(prepared before the capture: 1)"),
             ("TERMINATE", ""),
         ])

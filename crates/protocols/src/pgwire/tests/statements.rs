@@ -62,7 +62,7 @@ fn an_execution_is_told_by_what_was_prepared_under_its_name_or_without_one() {
             ("SELECT", "SELECT ?"),
             ("DELETE", "DELETE FROM t"),
             ("UPDATE", "(prepared before the capture: unseen, 0 parameters)"),
-            ("DESCRIBE", ""),
+            ("DESCRIBE", "DELETE FROM t"),
         ])
     );
 }

@@ -1,0 +1,103 @@
+//! Round trips: the client's waits for its server, counted from what it acknowledges.
+
+use crate::common::{Book, Talk, dissect};
+use overhead_dissect::Selection;
+use overhead_model::Protocol;
+use overhead_model::Side::{Request, Response};
+
+const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+const VALUE: &[u8] = b"$3\r\nabc\r\n";
+
+/// The round trips of a row's operations, and of the connection with its handshake.
+fn counted(book: &Book, name: &str) -> (Vec<u32>, u64) {
+    let each = book.row(name).operations.iter().map(|operation| operation.round_trips).collect();
+    let sum: u64 = book.list.rows.iter().flat_map(|row| &row.operations).map(|of| u64::from(of.round_trips)).sum();
+    assert_eq!(sum, book.list.connections[0].round_trips, "rows and connections come to the same");
+    (each, sum)
+}
+
+fn at_port(talk: &Talk, protocol: Protocol) -> Book {
+    dissect(&talk.frames, &Selection { ports: vec![(6379, vec![protocol])], ..Selection::default() })
+}
+
+#[test]
+fn a_serial_client_waits_for_each_answer() {
+    let mut talk = Talk::new().handshake();
+    // Enough for the memo to take over.
+    for _ in 0..40 {
+        talk = talk.send(Request, GET).send(Response, VALUE);
+    }
+    let book = talk.close().dissect();
+    assert_eq!(counted(&book, "GET"), (vec![1; 40], 41));
+    assert_eq!(book.row("CONNECT").operations[0].round_trips, 1);
+    assert_eq!(book.list.connections[0].round_trips_to_answer, Some(2));
+}
+
+#[test]
+fn a_pipeline_is_one_wait_of_its_first_operation() {
+    let mut talk = Talk::new().handshake();
+    for _ in 0..20 {
+        talk = talk.send(Request, &[GET, GET].concat()).send(Request, GET).send(Response, &VALUE.repeat(3));
+    }
+    let (mut each, sum) = counted(&talk.dissect(), "GET");
+    // The memo reports equal operations together.
+    each.sort_unstable();
+    assert_eq!((each, sum), ([vec![0; 40], vec![1; 20]].concat(), 21));
+}
+
+/// The second request was under way when the first answer passed the tap: it did not wait, wherever the tap is.
+#[test]
+fn what_was_sent_before_the_answer_came_joins_its_round_trip() {
+    let sent = Talk::new().handshake().send(Request, GET).send(Request, GET).send(Response, VALUE);
+    for talk in [sent.clone(), sent.swap(4, 5)] {
+        let talk = talk.send(Response, VALUE).send(Request, GET).send(Response, VALUE);
+        assert_eq!(counted(&talk.dissect(), "GET"), (vec![1, 0, 1], 3));
+    }
+}
+
+/// Two requests in flight at all times: the third waits for the first, the fourth for nothing that was sent since.
+#[test]
+fn a_window_of_two_waits_every_second_time() {
+    let mut talk = Talk::new().handshake().send(Request, &GET.repeat(2));
+    for _ in 0..6 {
+        talk = talk.send(Response, VALUE).send(Request, GET);
+    }
+    let book = talk.send(Response, &VALUE.repeat(2)).dissect();
+    assert_eq!(counted(&book, "GET").0, [1, 0, 1, 0, 1, 0, 1, 0]);
+}
+
+#[test]
+fn a_request_without_an_answer_starts_none() {
+    const QUIET: &[u8] = b"set k 0 0 1 noreply\r\nv\r\n";
+    let talk = Talk::new().handshake().send(Request, QUIET).send(Request, QUIET);
+    let talk = talk.send(Request, b"get k\r\n").send(Response, b"VALUE k 0 1\r\nv\r\nEND\r\n");
+    let book = at_port(&talk.send(Request, QUIET).close(), Protocol::Memcache);
+    assert_eq!(counted(&book, "set"), (vec![0; 3], 2));
+    assert_eq!(counted(&book, "get").0, [1]);
+}
+
+#[test]
+fn a_step_inside_an_operation_is_a_wait() {
+    let message = |kind: u8, body: &[u8]| [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat();
+    let startup = [&16_u32.to_be_bytes()[..], &[0, 3, 0, 0], b"user\0u\0\0"].concat();
+    let ready = [message(b'R', &[0; 4]), message(b'Z', b"I")].concat();
+    let copy = message(b'Q', b"COPY t FROM STDIN\0");
+    let copy_in = message(b'G', &[0, 0, 1, 0, 0]);
+    let rows = message(b'd', b"a\n");
+    let done = message(b'c', b"");
+    let complete = [message(b'C', b"COPY 2\0"), message(b'Z', b"I")].concat();
+    let talk = Talk::new().handshake().send(Request, &startup).send(Response, &ready);
+    let talk = talk.send(Request, &copy).send(Response, &copy_in);
+    let talk = talk.send(Request, &rows).ack(Response).send(Request, &rows).send(Request, &done);
+    let book = at_port(&talk.send(Response, &complete), Protocol::Pgwire);
+    assert_eq!(counted(&book, "COPY"), (vec![2], 4));
+}
+
+/// RFC 7413: the server takes the data of a SYN, so nobody waits for the handshake.
+#[test]
+fn data_in_the_syn_saves_the_wait_for_the_handshake() {
+    let talk = Talk::new().segment(Request, "S", GET).segment(Response, "SA", b"").ack(Request).send(Response, VALUE);
+    let book = talk.dissect();
+    assert_eq!(counted(&book, "GET"), (vec![1], 1));
+    assert_eq!(book.row("CONNECT").operations[0].round_trips, 0);
+}
