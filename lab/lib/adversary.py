@@ -44,6 +44,21 @@ def first(turn, then=b""):
     return lambda number: then if number else turn
 
 
+def behind_a_hole(name, port, unit):
+    """Connections with up to four megabytes of messages that all become readable with the one byte before them."""
+    def generate(size):
+        clock, length = Clock(), min(size, 4_000_000)
+        yield pcap_header()
+        for number in range(max(1, size // length)):
+            link = Connection(port, number, clock)
+            start = link.next[CLIENT]
+            link.next[CLIENT] += 1
+            rest = (unit * (length // len(unit)))[1:]
+            opening = b"".join(link.opening) + link.frame(SERVER)
+            yield opening + link.say(CLIENT, rest, 65_000) + link.frame(CLIENT, unit[:1], seq=start) + link.frame(SERVER)
+    GENERATORS[name] = generate
+
+
 def until(size, make, length=len):
     """Pieces that are made of their numbers, of so many bytes altogether."""
     written = 0
@@ -232,6 +247,29 @@ GENERATORS |= {
 }
 
 
+# Bytes that repeat, as compressed as they can be.
+
+def zlib_of(unit, times):
+    return zlib.compress(unit * times, 9)
+
+
+def lz4_of(unit, times, start=b"", end=b""):
+    """A block of LZ4: what precedes the unit, the unit, a copy of it that goes on over itself, and the literals that must be last."""
+    literal, last, more = start + unit, (unit * 12)[-12:] + end, len(unit) * (times - 1) - 12
+    token = bytes([min(len(literal), 15) << 4 | 15]) + (b"" if len(literal) < 15 else bytes([len(literal) - 15]))
+    copies = struct.pack("<H", len(unit)) + b"\xff" * ((more - 19) // 255) + bytes([(more - 19) % 255])
+    return token + literal + copies + bytes([min(len(last), 15) << 4]) + (b"" if len(last) < 15 else bytes([len(last) - 15])) + last
+
+
+def snappy_of(unit, times, start=b""):
+    """Snappy: the start and the unit as they are, and copies of at most 64 bytes."""
+    literal, more = start + unit, len(unit) * (times - 1)
+    varint = bytes([len(literal) + more >> shift & 127 | (128 if shift < 21 else 0) for shift in (0, 7, 14, 21)])
+    copies = [64] * (more // 64) + [more % 64] * (more % 64 > 0)
+    return (varint + struct.pack("<BH", 61 << 2, len(literal) - 1) + literal
+            + b"".join(struct.pack("<BH", length - 1 << 2 | 2, len(unit)) for length in copies))
+
+
 # RESP.
 
 def key_of(number):
@@ -262,6 +300,11 @@ talk("resp-keys", 6379, lambda n: resp(b"GET", key_of(n)), b"$1\r\nv\r\n")
 talk("resp-commands", 6379, lambda n: resp(word_of(n)), b"-ERR\r\n")
 talk("resp-nested", 6379, resp(b"PING"), b"*1\r\n" * 120 + b":1\r\n")
 talk("resp-many-arguments", 6379, first(b"*%d\r\n$4\r\nMGET\r\n$1\r\nk\r\n" % (1 << 20), b"$1\r\nk\r\n"))
+# Requests and answers of as few bytes as there are.
+talk("resp-empty-lines", 6379, b"\r\n")
+talk("resp-empty-commands", 6379, b"*0\r\n")
+talk("resp-nulls", 6379, resp(b"PING"), b"_\r\n$-1\r\n*-1\r\n" * 20)
+behind_a_hole("resp-behind-a-hole", 6379, resp(b"PING"))
 talk("resp-pushes", 6379, first(resp(b"HELLO", b"3")),
      first(b"%1\r\n$5\r\nproto\r\n:3\r\n", b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"))
 
@@ -305,6 +348,9 @@ talk("memcache-mn", 11211, b"mn\r\n")
 talk("memcache-mn-answered", 11211, b"mn\r\n", b"MN\r\n")
 talk("memcache-quiet", 11211, lambda n: b"mg k%d q\r\n" % n, first(b"EN\r\n"))
 talk("memcache-binary-quiet", 11211, quiet_get)
+talk("memcache-answers-alone", 11211, first(b"version\r\n"), b"END\r\nEN\r\nHD\r\n")
+talk("memcache-empty-lines", 11211, b"\r\n", b"\r\n")
+behind_a_hole("memcache-mn-behind-a-hole", 11211, b"mn\r\n")
 talk("memcache-keys", 11211, lambda n: b"get " + key_of(n) + b"\r\n", b"END\r\n")
 
 
@@ -335,6 +381,11 @@ pg_talk("pg-prepared", lambda n: pg(b"P", b"s%d\0SELECT %d, $1\0\0\1\0\0\0\x17" 
 pg_talk("pg-prepared-without-sync", lambda n: pg(b"P", b"s%d\0SELECT %s\0\0\0" % (n, word_of(n))) + pg(b"B", b"p%d\0s%d\0\0\0\0\0\0\0" % (n, n)))
 pg_talk("pg-statements", lambda n: query(b"SELECT %s FROM t WHERE a = %d" % (word_of(n), n)), DONE)
 pg_talk("pg-pipelined", query(b";"))
+pg_talk("pg-empty-queries", query(b""), pg(b"I") + pg(b"Z", b"I"))
+pg_talk("pg-syncs", pg(b"S"))
+pg_talk("pg-flushes", pg(b"H"))
+pg_talk("pg-ready-alone", b"", pg(b"Z", b"I"))
+pg_talk("pg-answers-alone", b"", pg(b"I") + pg(b"n") + pg(b"1") + pg(b"s"))
 pg_talk("pg-rows", first(query(b"SELECT 1")), pg(b"D", b"\0\1\xff\xff\xff\xff"))
 pg_talk("pg-notices", b"", lambda n: pg(b"N", b"SERROR\0M%d\0\0" % n) + pg(b"S", b"n%d\0v\0" % n))
 pg_talk("pg-copy", first(query(b"COPY t FROM STDIN"), pg(b"d", b"1")), first(pg(b"G", bytes(3))))
@@ -365,10 +416,9 @@ def my_talk(name, ask, answer=b""):
     GENERATORS[name] = lambda size: my_conversation(size, each(ask), each(answer))
 
 
-def compressed(plain, level, times=1):
+def my_packed(plain, level=9, number=0):
     packed = zlib.compress(plain, level)
-    whole = struct.pack("<I", len(packed))[:3] + b"\0" + struct.pack("<I", len(plain))[:3] + packed
-    return each(whole * times)
+    return struct.pack("<I", len(packed))[:3] + bytes([number]) + struct.pack("<I", len(plain))[:3] + packed
 
 
 MY_COLUMN = b"\3def\0\0\0\1c\1c\x0c\x21\0\0\0\0\0\xfd\0\0\0\0\0"
@@ -378,10 +428,32 @@ my_talk("mysql-prepared", lambda n: my(0, b"\x16SELECT %s, ?" % word_of(n)), lam
 my_talk("mysql-prepared-pipelined", lambda n: my(0, b"\x16SELECT %s, ?" % word_of(n)) * 20)
 my_talk("mysql-statements", lambda n: my(0, b"\3SELECT %s, %d" % (word_of(n), n)), my(1, MY_OK))
 my_talk("mysql-empty-packets", b"".join(my(at, b"") for at in range(300)))
-GENERATORS |= {  # packets of zeros that are compressed as far as they can be, and small ones
-    "mysql-compressed": lambda size: my_conversation(size, compressed(my(0, b"\3" + bytes(0xF00000)), 9), each(b""), MY_FLAGS | 32),
-    "mysql-compressed-small": lambda size: my_conversation(size, compressed(my(0, b"\x0e") * 16, -1, 10), each(b""), MY_FLAGS | 32),
-}
+my_talk("mysql-answers-alone", b"", my(1, MY_OK) * 100)
+my_talk("mysql-closes", my(0, b"\x19\1\0\0\0") * 100)
+behind_a_hole("mysql-behind-a-hole", 3306, my(0, b"\x0e"))
+
+
+def my_packed_talk(name, ask=None, answer=None, units=1, level=9):
+    """Packets that are compressed as far as they can be: of a unit and how often it repeats, the whole so often in a turn."""
+    def generate(size):
+        turns = [my_packed(b"".join(unit * times for unit, times in of), level, number) * units if of else b""
+                 for number, of in enumerate((ask, answer))]
+        return my_conversation(size, *map(each, turns), MY_FLAGS | 32)
+    GENERATORS[name] = generate
+
+
+PINGS, ANSWERS = (my(0, b"\x0e"), 1_000_000), (my(1, MY_OK), 1_000_000)
+EMPTY_ROWS = [(my(1, b"\1") + my(2, MY_COLUMN) + my(3, b"\xfe\0\0\2\0"), 1), (my(4, b"\0"), 3_000_000), (my(5, b"\xfe\0\0\2\0"), 1)]
+my_packed_talk("mysql-compressed", [(my(0, b"\3" + bytes(0xF00000)), 1)])
+my_packed_talk("mysql-compressed-small", [(my(0, b"\x0e"), 16)], units=10, level=-1)
+my_packed_talk("mysql-compressed-answers", answer=[(my(1, MY_OK), 1_400_000)])
+my_packed_talk("mysql-compressed-answers-small", answer=[(my(1, MY_OK), 2_000)], units=10)
+my_packed_talk("mysql-compressed-pings", [(my(0, b"\x0e"), 3_000_000)])
+my_packed_talk("mysql-compressed-pings-answered", [PINGS], [ANSWERS])
+my_packed_talk("mysql-compressed-closes", [(my(0, b"\x19\1\0\0\0"), 1_600_000)])
+my_packed_talk("mysql-compressed-prepares", [(my(0, b"\x16SELECT ?"), 1_200_000)])
+my_packed_talk("mysql-compressed-empty", [(my(0, b""), 4_000_000)])
+my_packed_talk("mysql-compressed-rows", [(my(0, b"\3SELECT 1"), 1)], EMPTY_ROWS)
 
 
 # CQL.
@@ -401,11 +473,26 @@ def cql_talk(name, opcode, ask, answer=None, option=b"\0\1\0\x0bCQL_VERSION\0\x0
     talk(name, 9042, lambda n: cql(opcode, asks(n), n, flags=flags) if opcode else b"", answers, hello=cql(1, option), welcome=cql(2, b"", 0, True))
 
 
-def lz4_of(length):
-    """LZ4 of bytes that are all the same: a literal, and a copy of it."""
-    copies = length - 1 - 12
-    block = b"\x1fx\1\0" + b"\xff" * ((copies - 19) // 255) + bytes([(copies - 19) % 255]) + b"\xc0" + b"x" * 12
-    return struct.pack(">I", length) + block
+def crc24(data):
+    crc = 0x875060
+    for byte in data:
+        crc ^= byte << 16
+        for _ in range(8):
+            crc <<= 1
+            crc ^= 0x1974F0B if crc & 0x1000000 else 0
+    return struct.pack("<I", crc)[:3]
+
+
+def cql_segment(unit, times):
+    """A compressed segment of version 5 that holds so many messages."""
+    packed = lz4_of(unit, times)
+    header = struct.pack("<Q", len(packed) | len(unit) * times << 17 | 1 << 34)[:5]
+    return header + crc24(header) + packed + struct.pack("<I", zlib.crc32(b"\xfa\x2d\x55\xca" + packed))
+
+
+def cql_segments(name, ask=b"", answer=b""):
+    option = b"\0\2\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\3lz4"
+    talk(name, 9042, ask, answer, hello=b"\5" + cql(1, option)[1:], welcome=b"\x85" + cql(2, b"", 0, True)[1:])
 
 
 VOID = b"\0\0\0\1"
@@ -415,7 +502,16 @@ NESTED = struct.pack(">III", 2, 1, 500) + b"\0\1k\0\1t" + (b"\0\1c" + b"\0\x20" 
 cql_talk("cql-batches", 13, b"\0" + struct.pack(">H", 60_000) + (b"\0" + struct.pack(">I", 8) + b"UPDATE a" + b"\0\0") * 60_000 + b"\0\1\0", VOID)
 cql_talk("cql-rows", 7, SELECT, struct.pack(">III", 2, 4, 1) + struct.pack(">I", 100_000) + b"\0\0\0\0" * 100_000)
 cql_talk("cql-nested-types", 7, SELECT, NESTED)
-cql_talk("cql-compressed", 7, lz4_of(16 << 20), option=b"\0\2\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\3lz4", flags=1)
+LZ4, SNAPPY = (b"\0\2\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION" + name for name in (b"\0\3lz4", b"\0\6snappy"))
+cql_talk("cql-compressed", 7, struct.pack(">I", 16 << 20) + lz4_of(b"x", 16 << 20), option=LZ4, flags=1)
+EMPTY_BATCH = lz4_of(bytes(7), 65_535, b"\0\xff\xff", b"\0\1\0")
+cql_talk("cql-compressed-batches", 13, struct.pack(">I", 7 * 65_535 + 6) + EMPTY_BATCH, option=LZ4, flags=1)
+cql_talk("cql-compressed-rows", 7, snappy_of(SELECT, 1), lambda n: cql(8, TINY_ROWS, n, True, 1), option=SNAPPY, flags=1)
+cql_segments("cql-segments-of-options", cql_segment(b"\5\0\0\1\5\0\0\0\0", 14_000))
+cql_segments("cql-segments-of-answers", answer=cql_segment(b"\x85\0\0\1\x08\0\0\0\4\0\0\0\1", 10_000))
+cql_segments("cql-segments-of-events", answer=cql_segment(b"\x85\0\xff\xff\x0c\0\0\0\0", 14_000))
+cql_talk("cql-options", 5, b"")
+cql_talk("cql-answers-alone", None, b"", each(cql(8, VOID, 1, True)))
 cql_talk("cql-streams-outstanding", 7, SELECT)
 cql_talk("cql-streams-answered-backwards", 7, SELECT, lambda n: cql(8, VOID, -1 - n, True))
 cql_talk("cql-prepared", 9, lambda n: struct.pack(">I", 20) + b"SELECT %013d" % n,
@@ -468,11 +564,11 @@ def mongo_talk(name, document, answer=fine, more=b""):
     talk(name, 27017, lambda n: message(documents(n) + more, n), answer)
 
 
-def compressed_messages(document):
-    """The same message, compressed by zlib."""
-    body = bytes(5) + document()
-    packed = zlib.compress(body, 9)
-    return lambda n: mongo(struct.pack("<IIB", 2013, len(body), 2) + packed, n, opcode=2012)
+def compressed_messages(document, unit=b"", times=0, codec=2):
+    """The same message, compressed by zlib or Snappy: a document, and a sequence of units."""
+    body = bytes(5) + document() + (sequence(unit * times) if unit else b"")
+    packed = zlib.compress(body, 9) if codec == 2 else snappy_of(unit, times, body[:-len(unit) * times])
+    return lambda n: mongo(struct.pack("<IIB", 2013, len(body), codec) + packed, n, opcode=2012)
 
 
 @frames(27017)
@@ -489,11 +585,15 @@ mongo_talk("mongo-many-fields", find(b"".join(b"\x0af%d\0" % at for at in range(
 mongo_talk("mongo-shapes", lambda n: find(b"\x0a" + word_of(n) + b"\0"))
 mongo_talk("mongo-outstanding", PING, b"")
 talk("mongo-more-to-come", 27017, first(message(PING, 1)), lambda n: message(FINE, n + 2, n + 1, 2))
+talk("mongo-headers", 27017, lambda n: mongo(b"", n), lambda n: mongo(b"", n, n))
+talk("mongo-answers-alone", 27017, b"", fine)
 GENERATORS |= {  # 48 MB of zeros, and documents of nothing
     "mongo-compressed": lambda size: conversation(27017, size, compressed_messages(
         lambda: bson(b"\2insert\0\2\0\0\0t\0\5x\0" + struct.pack("<I", 47 << 20) + b"\0" + bytes(47 << 20) + DB)), fine),
     "mongo-compressed-documents": lambda size:
-        conversation(27017, size, compressed_messages(lambda: INSERT + sequence(b"\5\0\0\0\0" * 400_000)), fine),
+        conversation(27017, size, compressed_messages(lambda: INSERT, b"\5\0\0\0\0", 9_000_000), fine),
+    "mongo-compressed-snappy": lambda size:
+        conversation(27017, size, compressed_messages(lambda: INSERT, b"\5\0\0\0\0", 9_000_000, 1), fine),
 }
 
 
@@ -507,6 +607,12 @@ talk("http-endless-head", 80, first(b"GET /a HTTP/1.1\r\n", b"a: b\r\n"))
 talk("http-pipelined", 80, b"GET / HTTP/1.1\r\n\r\n")
 talk("http-paths", 80, lambda n: b"GET /%s/%s HTTP/1.1\r\nHost: a\r\n\r\n" % (word_of(n), word_of(n * 7)), OK)
 talk("http-continued", 80, first(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), b"HTTP/1.1 100 Continue\r\n\r\n")
+talk("http-answers-alone", 80, b"", OK)
+talk("http-empty-lines", 80, b"\r\n", b"\r\n")
+behind_a_hole("http-behind-a-hole", 80, b"GET / HTTP/1.1\r\n\r\n")
+talk("ssdb-empty", 8888, b"\n", b"\n")
+talk("ssdb-empty-blocks", 8888, b"0\n\n\n", b"0\n\n\n")
+behind_a_hole("ssdb-behind-a-hole", 8888, b"1\na\n\n")
 talk("ssdb-blocks", 8888, first(b"3\nget\n", b"1\nk\n"))
 talk("ssdb-pipelined", 8888, lambda n: b"3\nget\n5\n%s\n\n" % word_of(n), lambda n: b"2\nok\n1\nv\n\n" if n % 2 else b"")
 

@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// Size of the kernel's ring: about a tenth of a second of small frames at full rate.
 const BUFFER_BYTES: u32 = 16 << 20;
 
+/// Bytes that the connections of a window may hold, and that they may decompress beyond the usual ratio: the agent runs beside the servers.
+const MOST_HELD: usize = 32 << 20;
+
 /// The parts of the traffic of a server with a client.
 pub type PartsByEnds = HashMap<(ServerEnd, IpAddr), BTreeMap<TrafficPart, WindowPart>>;
 
@@ -73,7 +76,7 @@ impl WindowPlan {
         options.filter = KernelFilter::new(self.selection.ports.iter().map(|(port, _)| *port), None);
         let mut source = raised(|| LiveSource::open(&options))?;
         let tally = PartTally::new(self.number, link_header(source.link_type()));
-        let mut dissector = Dissector::new(self.selection.clone(), tally);
+        let mut dissector = Dissector::new(self.selection.clone(), tally).within(MOST_HELD);
         let counting = counting.start();
         let end = Instant::now() + self.length;
         let mut frames = 0_u64;

@@ -411,6 +411,10 @@ impl Tally for Streams {
 }
 
 impl Listener for Streams {
+    fn wants_inner(&self) -> bool {
+        true
+    }
+
     fn hear(&mut self, step: Trace<'_>) {
         self.turns.hear(&step);
         match step {

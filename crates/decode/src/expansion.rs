@@ -3,23 +3,47 @@
 use crate::limits;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes decompressed in a run beyond [`limits::EXPANSION_FREE`] times the compressed length.
-#[derive(Debug, Default)]
+/// Bytes decompressed in a run beyond [`limits::EXPANSION_FREE`] times the compressed length, and operations beyond one for each compressed
+/// byte.
+#[derive(Debug)]
 pub struct Expansion {
-    drawn: AtomicU64,
+    most_bytes: u64,
+    most_operations: u64,
+    bytes: AtomicU64,
+    operations: AtomicU64,
     refused: AtomicU64,
 }
 
+impl Default for Expansion {
+    fn default() -> Self {
+        Self::limited(limits::EXPANDED, limits::EXPANDED_OPERATIONS)
+    }
+}
+
 impl Expansion {
+    /// Returns a budget of so many bytes and operations.
+    pub fn limited(most_bytes: u64, most_operations: u64) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { most_bytes, most_operations, bytes: zero(), operations: zero(), refused: zero() }
+    }
+
     /// Returns whether `packed` bytes may be decompressed to `plain` bytes. After one refusal, all bodies that would draw
     /// on the budget are refused.
     pub fn allows(&self, packed: usize, plain: usize) -> bool {
         let excess = plain.saturating_sub(packed.saturating_mul(limits::EXPANSION_FREE)) as u64;
-        let is_allowed = excess == 0 || self.drawn.fetch_add(excess, Ordering::Relaxed) + excess <= limits::EXPANDED;
+        let is_allowed = excess == 0 || self.bytes.fetch_add(excess, Ordering::Relaxed) + excess <= self.most_bytes;
         if !is_allowed {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
         is_allowed
+    }
+
+    /// Returns whether decoding of a compressed packet or segment of `packed` bytes may go on, in which the number of operations rose
+    /// from `before` to `now`.
+    pub fn allows_operations(&self, packed: u64, before: u64, now: u64) -> bool {
+        let excess = now.saturating_sub(packed.max(before));
+        let drawn = if excess > 0 { self.operations.fetch_add(excess, Ordering::Relaxed) + excess } else { 0 };
+        now <= limits::PACKED_OPERATIONS && drawn <= self.most_operations
     }
 
     /// Returns how many bodies were refused because the budget was spent.
@@ -39,8 +63,19 @@ mod tests {
             assert!(expansion.allows(44 << 10, 44 << 14));
         }
         let bombs = (0..60).filter(|_| expansion.allows(44 << 10, 45 << 20)).count();
-        assert_eq!(bombs as u64, limits::EXPANDED / ((45 << 20) - (44 << 16)));
+        assert_eq!(bombs as u64, limits::EXPANDED / ((45 << 20) - (44 << 17)));
         assert_eq!(expansion.refused(), 60 - bombs as u64);
         assert!(expansion.allows(1 << 10, 1 << 16));
+    }
+
+    #[test]
+    fn operations_draw_on_the_budget_beyond_one_for_each_byte() {
+        let expansion = Expansion::default();
+        assert!((0..limits::PACKED_OPERATIONS).all(|number| expansion.allows_operations(20_000, number, number + 1)));
+        assert!(!expansion.allows_operations(20_000, limits::PACKED_OPERATIONS, limits::PACKED_OPERATIONS + 1));
+        let packets = (0..200).take_while(|_| expansion.allows_operations(6_384, 0, 16_384)).count();
+        assert_eq!(packets as u64, limits::EXPANDED_OPERATIONS / 10_000);
+        assert!(expansion.allows_operations(6_384, 0, 6_384));
+        assert!(!expansion.allows_operations(6_384, 6_384, 6_385));
     }
 }

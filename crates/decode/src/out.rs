@@ -39,6 +39,8 @@ pub enum Note {
     LongBody,
     /// A compressed message was not decompressed because [`crate::limits::EXPANDED`] was spent.
     Expansion,
+    /// Of a compressed packet or segment, only the first operations were decoded: see [`crate::Expansion::allows_operations`].
+    ManyOperations,
     /// A connection has payload in one direction, and no frame of the other was captured.
     OneWay,
     /// Pending requests were closed as unanswered because nothing of the server was captured: there would be no end to
@@ -456,10 +458,6 @@ impl<'r, R: Reader> Out<'r, R> {
 /// Passes facts about operations on to the field `out` of a [`Reader`] that keeps postings, none of which may vary.
 macro_rules! pass_facts_on {
     () => {
-        fn open(&mut self) -> OpId {
-            self.out.open()
-        }
-
         fn wants_free(&self) -> bool {
             false
         }

@@ -24,6 +24,10 @@ impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
 impl<R: Reader> Reader for Weigher<'_, '_, R> {
     pass_facts_on!();
 
+    fn open(&mut self) -> OpId {
+        self.out.open()
+    }
+
     fn post(&mut self, _: Side, _: OpId, account: Account, field: &'static str, len: u64) {
         self.amounts[account] += len;
         self.out.inner(account, field, len);

@@ -9,6 +9,10 @@ use super::{Label, Note, OpId, OperationShares, Out, Reader};
 use crate::out::pass_facts_on;
 use overhead_model::{Account, Amounts, Outcome, Side};
 use std::collections::VecDeque;
+use std::ops::Range;
+
+/// The field of a sum of postings: see [`PostingTape::sum_up`].
+const SUM: &str = "";
 
 /// Recorded postings, in order.
 #[derive(Debug, Default)]
@@ -19,6 +23,10 @@ pub struct PostingTape {
     start: TapePosition,
     /// Bytes posted since the tape was cleared.
     recorded: u64,
+    /// Operations opened since then.
+    opened: u64,
+    /// Positions of postings that are summed up, and the first event that may be a sum: see [`PostingTape::sum_up`].
+    summed: (Range<u64>, usize),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,17 +66,30 @@ impl<'a, 'r, R: Reader> TapeRecorder<'a, 'r, R> {
 impl<R: Reader> Reader for TapeRecorder<'_, '_, R> {
     pass_facts_on!();
 
+    fn open(&mut self) -> OpId {
+        self.tape.opened += 1;
+        self.out.open()
+    }
+
     fn post(&mut self, _: Side, op: OpId, account: Account, field: &'static str, len: u64) {
         self.tape.recorded += len;
-        self.tape.events.push(TapeEvent::Post { op, account, field, len });
+        let is_summed = self.tape.is_summed();
+        if !is_summed || !self.tape.add(op, account, len) {
+            let field = if is_summed { SUM } else { field };
+            self.tape.events.push(TapeEvent::Post { op, account, field, len });
+        }
     }
 
     fn enter(&mut self, _: Side, group: &'static str) {
-        self.tape.events.push(TapeEvent::Enter(group));
+        if !self.tape.is_summed() {
+            self.tape.events.push(TapeEvent::Enter(group));
+        }
     }
 
     fn leave(&mut self, _: Side) {
-        self.tape.events.push(TapeEvent::Leave);
+        if !self.tape.is_summed() {
+            self.tape.events.push(TapeEvent::Leave);
+        }
     }
 
     fn close(&mut self, op: OpId, outcome: Outcome) {
@@ -91,7 +112,40 @@ impl PostingTape {
     fn clear(&mut self) {
         self.events.clear();
         self.closed.clear();
-        (self.start, self.recorded) = (TapePosition::default(), 0);
+        (self.start, self.recorded, self.opened) = (TapePosition::default(), 0, 0);
+        self.summed = (0..0, 0);
+    }
+
+    /// Within these positions, keeps the sum of each operation and account in place of its postings, after the first `detailed` ones. Play
+    /// them whole, by [`TapePlayer::post_pro_rata`]. So a result of millions of rows takes no more memory than one row.
+    pub fn sum_up(&mut self, positions: Range<u64>, detailed: usize) {
+        self.summed = (positions, self.events.len() + detailed);
+    }
+
+    /// Returns whether the last posting is to be summed up.
+    fn is_summed(&self) -> bool {
+        let (positions, first) = &self.summed;
+        positions.start < self.recorded && self.recorded <= positions.end && *first <= self.events.len()
+    }
+
+    /// Adds a posting to the sum of its operation and account, if there is one.
+    fn add(&mut self, by: OpId, to: Account, more: u64) -> bool {
+        let sums = self.events.get_mut(self.summed.1..).unwrap_or_default().iter_mut().rev();
+        for event in sums {
+            match event {
+                TapeEvent::Post { op, account, field: SUM, len } if *op == by && *account == to => {
+                    *len += more;
+                    return true;
+                }
+                TapeEvent::Post { op, .. } if *op != by => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    pub fn opened(&self) -> u64 {
+        self.opened
     }
 
     pub fn recorded(&self) -> u64 {
@@ -199,7 +253,12 @@ impl TapePlayer<'_> {
     ) {
         if out.wants_inner() {
             let mut again = *self;
-            again.postings(len, |_, account, field, len| out.inner(account, field, len));
+            // Without sums, the fields do not add up to the content: a listener sees that they are not all.
+            again.postings(len, |_, account, field, len| {
+                if field != SUM {
+                    out.inner(account, field, len);
+                }
+            });
         }
         let mut parts = shares.take_parts();
         self.postings(len, |by, account, _, len| match parts.last_mut() {
@@ -265,6 +324,77 @@ pub fn post_shares<R: Reader>(
         if taken > 0 {
             out.charge(*op);
             out.post(account, field, taken);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard {
+        inner: Vec<u64>,
+        posted: Vec<(OpId, Account, u64)>,
+    }
+
+    impl Reader for Heard {
+        fn open(&mut self) -> OpId {
+            OpId(0)
+        }
+
+        fn post(&mut self, _: Side, op: OpId, account: Account, _: &'static str, len: u64) {
+            self.posted.push((op, account, len));
+        }
+
+        fn label(&mut self, _: OpId, _: Label<'_>) {}
+
+        fn close(&mut self, _: OpId, _: Outcome) {}
+
+        fn software(&mut self, _: Side, _: &str) {}
+
+        fn wants_inner(&mut self) -> bool {
+            true
+        }
+
+        fn inner(&mut self, _: Side, _: Account, _: &'static str, len: u64) {
+            self.inner.push(len);
+        }
+
+        fn note(&mut self, _: Note) {}
+    }
+
+    /// Records rows of three operations in two compressed packets of 701 and 299 bytes, sums up after `detailed` postings or not at all,
+    /// and plays the packets. Returns what is heard, and the number of events.
+    fn heard(detailed: Option<usize>) -> (Heard, usize) {
+        let (mut heard, mut tape) = (Heard::default(), PostingTape::default());
+        let mut out = Out::new(&mut heard, Side::Response, None);
+        for row in 0..200 {
+            for (at, account, len) in [(0, Account::Framing, 2), (2, Account::Data, 2), (4, Account::Framing, 1)] {
+                let position = 5 * row + at;
+                // The second packet starts within a row.
+                if let Some(detailed) = detailed.filter(|_| [0, 704].contains(&position)) {
+                    tape.sum_up(if position == 0 { 0..701 } else { 701..1000 }, detailed);
+                }
+                let op = OpId(row / 80);
+                TapeRecorder::append(&mut out, &mut tape).post(Side::Response, op, account, "cell", len);
+            }
+        }
+        let mut player = tape.play();
+        player.post_pro_rata(701, 70, &mut OperationShares::default(), &mut out);
+        player.post_pro_rata(299, 30, &mut OperationShares::default(), &mut out);
+        (heard, tape.events.len())
+    }
+
+    #[test]
+    fn sums_of_a_packet_are_played_as_its_postings_are() {
+        let (all, events) = heard(None);
+        assert_eq!((events, all.inner.iter().sum::<u64>()), (600, 1000));
+        for detailed in [0, 1, 7, 300, 10_000] {
+            let (summed, events) = heard(Some(detailed));
+            assert_eq!(summed.posted, all.posted, "with {detailed} postings one by one");
+            assert!(events <= 2 * detailed + 12, "{events} events with {detailed} postings one by one");
+            assert_eq!(summed.inner.iter().sum::<u64>() == 1000, detailed > 600, "what is left out shows");
         }
     }
 }

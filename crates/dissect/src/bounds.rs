@@ -2,13 +2,19 @@
 
 use crate::limits;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Holdings {
+    most: usize,
     held: usize,
     bare: usize,
 }
 
 impl Holdings {
+    /// Returns a budget of so many bytes.
+    pub fn new(most: usize) -> Self {
+        Self { most, held: 0, bare: 0 }
+    }
+
     pub fn begin(&mut self) {
         self.bare += 1;
     }
@@ -27,12 +33,12 @@ impl Holdings {
 
     /// Returns whether the connections hold more than the limit.
     pub fn is_over(&self) -> bool {
-        self.held > limits::HELD
+        self.held > self.most
     }
 
     /// Returns whether they still hold too much once over the limit; making extra room avoids doing so for each frame.
     pub fn is_crowded(&self) -> bool {
-        self.held > limits::HELD / 8 * 7
+        self.held > self.most / 8 * 7
     }
 
     /// Returns whether there are too many connections without payload.

@@ -16,7 +16,8 @@ use crate::tls::KeyLog;
 use crate::totals::Totals;
 use crate::translations::Translations;
 use entry::ConnectionEntry;
-use overhead_decode::Note;
+use overhead_decode::limits::EXPANDED_OPERATIONS;
+use overhead_decode::{Expansion, Note};
 use overhead_model::{CallPacket, Tally, Trace};
 use overhead_protocols::SharedContext;
 use parking::Parking;
@@ -99,7 +100,7 @@ impl<T: Tally> Connections<T> {
             flows: ConnectionTable::default(),
             closing: VecDeque::new(),
             next_retired_ns: u64::MAX,
-            holdings: Holdings::default(),
+            holdings: Holdings::new(limits::HELD),
             half_open: VecDeque::new(),
             idle: VecDeque::new(),
             unselected: VecDeque::new(),
@@ -111,6 +112,15 @@ impl<T: Tally> Connections<T> {
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<KeyLog>) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// See [`crate::Dissector::within`].
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        self.holdings = Holdings::new(bytes);
+        let operations = EXPANDED_OPERATIONS.min(bytes as u64 >> 8);
+        self.shared = self.shared.with_expansion(Expansion::limited(bytes as u64, operations));
         self
     }
 

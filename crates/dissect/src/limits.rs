@@ -8,7 +8,8 @@ pub(crate) use overhead_protocols::limits::SNIFF;
 /// unanswered: memory stays constant however long the capture is.
 pub const OUTSTANDING_ONE_WAY: usize = 1 << 10;
 
-/// Estimated bytes that all connections of a run may hold: 100,000 idle connections or a million outstanding requests. Beyond it,
+/// Estimated bytes that all connections of a run may hold: 100,000 idle connections or a million outstanding requests. One segment can add
+/// 140 MiB to them, if it completes many held back. Beyond it,
 /// closed connections are dropped first, then the largest are given up; these end as they would at the end of the capture.
 pub const HELD: usize = 400 << 20;
 

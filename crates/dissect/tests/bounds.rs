@@ -1,6 +1,7 @@
 //! Bounds of a run that are counted and said when they are reached.
 
-use crate::common::{Captured, Talk, dissect};
+use crate::common::{Captured, Talk, dissect, dissect_within};
+use overhead_decode::limits::PACKED_OPERATIONS;
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_dissect::{Selection, limits};
 use overhead_model::{Account, Class, Protocol, Side};
@@ -56,6 +57,51 @@ fn compressed_messages_of_a_run_have_one_budget() {
     assert_eq!(book.totals.notes.get(&Note::Expansion), Some(&3));
     let unknown: u64 = book.list.rows.iter().map(|row| row.amounts(Side::Request)[Account::Unknown]).sum();
     assert_eq!(unknown, 3 * (bomb.len() as u64 - 25));
+}
+
+#[test]
+fn what_a_filled_hole_releases_counts_against_the_limit_at_once() {
+    let pings = b"*1\r\n$4\r\nPING\r\n".repeat(20_000);
+    let mut talk = Talk::new().handshake().miss(Side::Request, 1);
+    for part in pings[1..].chunks(14_000) {
+        talk = talk.send(Side::Request, part);
+    }
+    // A frame of one byte completes all of them.
+    let talk = talk.again(Side::Request, pings.len() as u32, &pings[..1]).ack(Side::Response);
+    let given_up = |bytes| {
+        let book = dissect_within(&talk.frames, &selection(Protocol::Resp), Some(bytes));
+        assert_eq!(book.row("PING").operations.len(), 20_000);
+        book.totals.tcp.given_up
+    };
+    assert_eq!((given_up(64 << 20), given_up(4 << 20)), (0, 1));
+}
+
+/// A greeting and a login of `MySQL` that both allow compression, and the answer.
+fn mysql_login() -> [(Side, Vec<u8>); 3] {
+    let packet = |number: u8, body: &[u8]| [&(body.len() as u32).to_le_bytes()[..3], &[number], body].concat();
+    let greeting = b"\x0a8.0.36\0\x09\0\0\0abcdefgh\0\xff\xff\x21\x02\0\xff\xc1\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0mysql_native_password\0";
+    let flags = 0x0008_aaad_u32.to_le_bytes();
+    let login = [&flags, &[0, 0, 0, 1, 33][..], &[0; 23], b"me\0\0mysql_native_password\0"].concat();
+    let ok = packet(2, b"\0\0\0\x02\0\0\0");
+    [(Side::Response, packet(0, greeting)), (Side::Request, packet(1, &login)), (Side::Response, ok)]
+}
+
+#[test]
+fn operations_of_a_compressed_packet_are_bounded_and_every_byte_is_posted() {
+    let plain = b"\x07\0\0\x01\0\0\0\x02\0\0\0".repeat(100_000);
+    let packed = zstd::bulk::compress(&plain, 3).unwrap();
+    let header = |length: usize| (length as u32).to_le_bytes()[..3].to_vec();
+    let answers = [&header(packed.len()), &[1][..], &header(plain.len()), &packed].concat();
+    let mut talk = Talk::new().handshake();
+    for (side, bytes) in mysql_login().iter().chain(&vec![(Side::Response, answers.clone()); 3]) {
+        for part in bytes.chunks(1_400) {
+            talk = talk.send(*side, part);
+        }
+    }
+    let book = dissect(&talk.frames, &selection(Protocol::Mysql));
+    assert_eq!(book.totals.notes.get(&Note::ManyOperations), Some(&3));
+    let answers = &book.row("(response)").operations;
+    assert!(answers.len().abs_diff(3 * PACKED_OPERATIONS as usize) < 8, "{} operations", answers.len());
 }
 
 #[test]

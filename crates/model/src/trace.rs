@@ -260,4 +260,9 @@ pub trait Tally {
 /// Receives each step on the way to an operation.
 pub trait Listener {
     fn hear(&mut self, step: Trace<'_>);
+
+    /// Returns whether [`Trace::Inner`] is used.
+    fn wants_inner(&self) -> bool {
+        false
+    }
 }

@@ -106,6 +106,13 @@ pub struct SharedContext {
 }
 
 impl SharedContext {
+    /// Sets a budget for decompressed bodies other than the usual one.
+    #[must_use]
+    pub fn with_expansion(mut self, expansion: Expansion) -> Self {
+        self.expansion = Arc::new(expansion);
+        self
+    }
+
     /// Returns how many compressed bodies were refused because the budget was spent.
     pub fn refused(&self) -> u64 {
         self.expansion.refused()

@@ -44,6 +44,10 @@ impl Tally for Fields {
 }
 
 impl Listener for Fields {
+    fn wants_inner(&self) -> bool {
+        true
+    }
+
     fn hear(&mut self, step: Trace<'_>) {
         match step {
             Trace::Frame(facts) => self.turns.turn(facts.connection, false),

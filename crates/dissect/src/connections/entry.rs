@@ -28,7 +28,8 @@ impl ConnectionEntry {
     pub fn handle<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
         tally.trace(Trace::Frame(facts(segment, self.number, at.number)));
         self.flow.segment(segment, at.number, tally);
-        self.unweighed = self.unweighed.saturating_add(segment.payload_len);
+        let is_due = self.flow.take_released();
+        self.unweighed = if is_due { u32::MAX } else { self.unweighed.saturating_add(segment.payload_len) };
         let closes = self.closed_ns.is_none() && self.flow.is_closed();
         if closes {
             // The segment's own time may have been set back.

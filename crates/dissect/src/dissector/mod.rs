@@ -46,6 +46,13 @@ impl<T: Tally> Dissector<T> {
         self
     }
 
+    /// Limits what connections hold, and what is decompressed, to `bytes` each in place of the usual limits.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        self.connections = self.connections.within(bytes);
+        self
+    }
+
     /// Disables the memo, to show that the result is the same without it.
     #[must_use]
     pub fn without_memo(mut self) -> Self {

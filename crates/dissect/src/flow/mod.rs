@@ -64,6 +64,8 @@ pub struct ConnectionFlow {
     /// As of the last segment on the general path: nothing is held or was given up, no byte probes a window, both ends have room, all
     /// acknowledged bytes were seen, and neither end has sent a FIN.
     is_settled: bool,
+    /// Bytes that were held back have been decoded since [`ConnectionFlow::take_released`] was called.
+    has_released: bool,
     /// Set for a stream that no frames carried.
     stream: Option<Box<StreamIdentity>>,
 }
@@ -143,6 +145,7 @@ impl ConnectionFlow {
             seen: [false; 2],
             memory: MemoMode::new(turns),
             is_settled: false,
+            has_released: false,
             stream: segment.stream.map(|piece| Box::new(StreamIdentity::new(piece))),
         };
         if segment.flags.syn && packet::has_multipath_option(segment.options, packet::MP_JOIN) {
@@ -207,6 +210,12 @@ impl ConnectionFlow {
             + self.halves.iter().map(StreamReassembly::held).sum::<usize>()
             + self.memory.held()
             + stage
+    }
+
+    /// Returns whether bytes that were held back have been decoded since the last call: any number of operations, whatever the length
+    /// of the segment that completed them.
+    pub fn take_released(&mut self) -> bool {
+        std::mem::take(&mut self.has_released)
     }
 
     /// Returns whether `segment` opens a new connection between the same ends.

@@ -168,6 +168,7 @@ impl ConnectionFlow {
     pub(super) fn drain<T: Tally>(&mut self, side: Side, tally: &mut T) {
         loop {
             while let Some(early) = self.halves[side as usize].take_next() {
+                self.has_released = true;
                 self.halves[side as usize].deliver_bytes(&early.bytes, early.len);
                 self.book.slice(side, early.frame, early.len);
                 self.decode(side, &early.bytes, early.len - early.bytes.len() as u64, tally);

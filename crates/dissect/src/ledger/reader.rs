@@ -195,7 +195,7 @@ impl<T: Tally> Reader for LedgerReader<'_, T> {
 
     #[inline]
     fn wants_inner(&mut self) -> bool {
-        self.tally.listener().is_some()
+        self.tally.listener().is_some_and(|listener| listener.wants_inner())
     }
 
     #[inline]

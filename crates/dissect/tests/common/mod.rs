@@ -262,8 +262,11 @@ impl Book {
     }
 }
 
-fn dissect_for<T: Tally>(tally: T, frames: &[Captured], selection: &Selection) -> (T, Totals) {
+fn dissect_for<T: Tally>(tally: T, frames: &[Captured], selection: &Selection, bytes: Option<usize>) -> (T, Totals) {
     let mut dissector = Dissector::new(selection.clone(), tally);
+    if let Some(bytes) = bytes {
+        dissector = dissector.within(bytes);
+    }
     for frame in frames {
         dissector.frame(&Frame {
             time_ns: frame.time_ns,
@@ -278,8 +281,13 @@ fn dissect_for<T: Tally>(tally: T, frames: &[Captured], selection: &Selection) -
 
 /// Dissects frames and checks the rules that hold for any input.
 pub fn dissect(frames: &[Captured], selection: &Selection) -> Book {
-    let (list, totals) = dissect_for(List::default(), frames, selection);
-    let (Listening(listened), _) = dissect_for(Listening::default(), frames, selection);
+    dissect_within(frames, selection, None)
+}
+
+/// The same, with a limit on what connections hold.
+pub fn dissect_within(frames: &[Captured], selection: &Selection, bytes: Option<usize>) -> Book {
+    let (list, totals) = dissect_for(List::default(), frames, selection, bytes);
+    let (Listening(listened), _) = dissect_for(Listening::default(), frames, selection, bytes);
     assert_eq!(listened, list, "fields one by one, and added up on their way");
     let sum = |of: fn(&Amounts) -> u64| -> u64 {
         list.rows.iter().flat_map(|row| Side::BOTH.map(|side| of(&row.amounts(side)))).sum()

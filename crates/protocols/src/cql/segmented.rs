@@ -173,7 +173,7 @@ impl Cql {
         let done = {
             let mut recorder = TapeRecorder::new(out, &mut tape);
             let mut inner = Out::new(&mut recorder, side, None);
-            self.messages(inside, &mut inner)
+            self.messages(inside, at, &mut inner)
         };
         self.post_segments(segments, &tape, out);
         out.release();
@@ -183,11 +183,16 @@ impl Cql {
         done
     }
 
-    /// Decodes the messages in a payload. An incomplete one at the end is damaged or too long to assemble.
-    fn messages<R: Reader>(&mut self, mut input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
+    /// Decodes the messages in the payload of segments, as many as `packed` bytes may have. An incomplete one at the end is damaged or
+    /// too long to assemble.
+    fn messages<R: Reader>(&mut self, mut input: Input<'_>, packed: u64, out: &mut Out<'_, R>) -> DecodeStep<()> {
+        let mut number = 0;
         while input.available() > 0 {
-            let Ok(Some(header)) = Header::read(input.bytes, out.side()) else {
-                out.note(Note::UndecodedMessage);
+            number += 1;
+            let may_go_on = self.session.shared.expansion.allows_operations(packed, number - 1, number);
+            let header = Header::read(input.bytes, out.side()).ok().flatten().filter(|_| may_go_on);
+            let Some(header) = header else {
+                out.note(if may_go_on { Note::UndecodedMessage } else { Note::ManyOperations });
                 out.post_alone("(undecoded)", (Account::Unknown, "undecoded", input.available()));
                 return Ok(());
             };

@@ -26,6 +26,8 @@ const HEADER: u64 = 7;
 const GATHERED: u64 = 2 * MESSAGE_BUFFER;
 /// Most bytes of compressed packets buffered for it.
 const GATHERED_WIRE: u64 = MESSAGE_BUFFER - (256 << 10);
+/// Postings of a compressed packet that are reported one by one to a listener that wants them. A packet of more is reported in part.
+const DETAILED: usize = 1 << 21;
 /// Content memory kept between packets.
 const KEPT: usize = 64 << 10;
 
@@ -67,6 +69,8 @@ struct CompressedDirection {
     packets: VecDeque<CompressedPacket>,
     /// Their length in bytes.
     read: u64,
+    /// Content of these and all before them, in bytes.
+    taken: u64,
     /// Content not decoded yet.
     content: Vec<u8>,
     tape: PostingTape,
@@ -200,6 +204,10 @@ impl CompressedDirection {
     ) -> DecodeStep<()> {
         self.packets.push_back(packet);
         self.read += packet.total();
+        let start = self.taken;
+        self.taken += packet.content;
+        let summed = if packet.is_packed { start..self.taken } else { 0..0 };
+        self.tape.sum_up(summed, if out.wants_inner() { DETAILED } else { 0 });
         let passed = self.ahead.min(packet.content);
         self.ahead -= passed;
         if passed == packet.content {
@@ -218,7 +226,7 @@ impl CompressedDirection {
         }
         let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(self.content.len() - before);
         self.content.drain(before..before + passed);
-        self.decode(plain, missing, out)
+        self.decode(plain, missing, (packet.total(), expansion), out)
     }
 
     fn unpack(&mut self, wire: &[u8], packet: CompressedPacket, expansion: &Expansion) -> Result<(), Note> {
@@ -227,16 +235,33 @@ impl CompressedDirection {
         with_plain(codec, wire, size, expansion, |plain| plain.map(|plain| self.content.extend_from_slice(plain)))
     }
 
-    /// Decodes complete plain packets. The content is followed by `opaque` unreadable bytes.
-    fn decode<R: Reader>(&mut self, plain: &mut PlainDecoder, mut opaque: u64, out: &mut Out<'_, R>) -> DecodeStep<()> {
+    /// Decodes complete plain packets, as many as a compressed packet of `packed` bytes may have. The content is followed by `opaque`
+    /// unreadable bytes.
+    fn decode<R: Reader>(
+        &mut self,
+        plain: &mut PlainDecoder,
+        mut opaque: u64,
+        (packed, expansion): (u64, &Expansion),
+        out: &mut Out<'_, R>,
+    ) -> DecodeStep<()> {
         let content = std::mem::take(&mut self.content);
         let (mut at, mut done) = (0, Ok(()));
+        let (start, mut before) = (self.tape.opened(), 0);
         loop {
             let here = Input { bytes: content.get(at..).unwrap_or_default(), opaque };
             if here.available() == 0 {
                 break;
             }
-            match if self.is_lost { self.search(plain, here, out) } else { self.one(plain, here, out) } {
+            let operations = self.tape.opened() - start;
+            let may_go_on = expansion.allows_operations(packed, std::mem::replace(&mut before, operations), operations);
+            match if self.is_lost {
+                self.search(plain, here, out)
+            } else if may_go_on {
+                self.one(plain, here, out)
+            } else {
+                out.note(Note::ManyOperations);
+                Ok(self.skip(plain, here.available(), out))
+            } {
                 Ok(0) => break,
                 Ok(used) => {
                     let left = here.after(used);
@@ -268,11 +293,7 @@ impl CompressedDirection {
                 self.ahead += posted.saturating_sub(available);
                 Ok(posted.min(available))
             }
-            _ if here.opaque > 0 => {
-                self.lose(available, out);
-                self.record(out, |out| plain.lost(side, out));
-                Ok(available)
-            }
+            _ if here.opaque > 0 => Ok(self.skip(plain, available, out)),
             _ => Ok(0),
         }
     }
@@ -299,10 +320,17 @@ impl CompressedDirection {
 
     /// Drops the buffered content because no readable bytes follow.
     fn give_up<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
-        let (side, len) = (out.side(), self.content.len() as u64);
+        let len = self.content.len() as u64;
         self.content.clear();
+        self.skip(plain, len, out);
+    }
+
+    /// Passes over content in which the decoder can't go on, and returns its length.
+    fn skip<R: Reader>(&mut self, plain: &mut PlainDecoder, len: u64, out: &mut Out<'_, R>) -> u64 {
+        let side = out.side();
         self.lose(len, out);
         self.record(out, |out| plain.lost(side, out));
+        len
     }
 
     /// Records the postings of `decode` on the tape. Returns its result and the number of bytes posted.

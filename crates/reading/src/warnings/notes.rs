@@ -2,7 +2,7 @@
 
 use super::Warnings;
 use overhead_decode::Note;
-use overhead_decode::limits::{DECOMPRESSED, EXPANDED, EXPANSION_FREE};
+use overhead_decode::limits::{DECOMPRESSED, EXPANDED, EXPANDED_OPERATIONS, EXPANSION_FREE, PACKED_OPERATIONS};
 use overhead_dissect::limits;
 use overhead_report::text::{counted, grouped};
 
@@ -44,6 +44,12 @@ impl Warnings {
                 "{} not decompressed, and in `unknown`: a run decompresses at most {EXPANSION_FREE} times the compressed length and {} more",
                 if count == 1 { "1 message is".to_owned() } else { format!("{} are", counted(count, "message")) },
                 counted(EXPANDED, "byte")
+            )),
+            Note::ManyOperations => self.partial(format!(
+                "{} more operations than are decoded, and the rest of each is in `unknown`: a run decodes at most {} in one, and {} more than compressed bytes",
+                if count == 1 { "1 compressed packet has".to_owned() } else { format!("{} have", counted(count, "compressed packet")) },
+                grouped(PACKED_OPERATIONS),
+                grouped(EXPANDED_OPERATIONS)
             )),
             Note::Datagrams { port, is_selected } => {
                 let warning = format!(
@@ -103,6 +109,7 @@ impl Warnings {
             | Note::MidMessage
             | Note::Abandoned
             | Note::Expansion
+            | Note::ManyOperations
             | Note::Ambiguous
             | Note::Shifted
             | Note::Implausible(_)

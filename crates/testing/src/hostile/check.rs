@@ -4,11 +4,14 @@
 use crate::free;
 use crate::hostile::checksum::mix;
 use crate::hostile::conversation::{Conversation, Cut, Segments, Turn};
-use overhead_decode::{Label, Note, OpId, Reader};
+use overhead_decode::{Expansion, Label, Note, OpId, Reader, limits};
 use overhead_dissect::ConnectionEngine;
 use overhead_model::{Account, Amounts, Class, Outcome, Protocol, Side};
 use overhead_protocols::{AnyDecoder, SharedContext};
 use std::ops::Range;
+
+/// Operations allowed beyond one for each byte, in place of the many of a run, so that short inputs reach the limit.
+const MORE_OPERATIONS: u64 = 16;
 
 /// STARTUP and READY of CQL version 5, after which both sides send segments; without and with `COMPRESSION` lz4.
 const STARTUP: &[u8] = b"\x05\0\0\0\x01\0\0\0\x16\0\x01\0\x0bCQL_VERSION\0\x053.0.0";
@@ -27,6 +30,10 @@ pub(crate) fn run(protocol: Protocol, input: &[u8], thorough: bool) {
         let sent: u64 = conversation.turns.iter().filter(|turn| turn.side() == side).map(Turn::len).sum();
         assert_eq!(whole.posted(side), sent, "{side:?}: bytes posted and bytes sent");
     }
+    let bytes: u64 = conversation.turns.iter().map(Turn::len).sum();
+    let most = bytes + MORE_OPERATIONS;
+    assert!(whole.ops.len() as u64 <= most, "{} operations of {bytes} bytes", whole.ops.len());
+    assert!(whole.notes.len() as u64 <= most, "{} notes on {bytes} bytes", whole.notes.len());
     if conversation.cut != Cut::Never {
         let cut = read(protocol, conversation.mid_stream, &conversation.turns, conversation.cut);
         assert_eq!(cut.ops, whole.ops, "operations by how the stream is cut");
@@ -60,8 +67,9 @@ fn wrap(turns: &mut Vec<Turn>, segments: Segments) {
 }
 
 fn read(protocol: Protocol, mid_stream: bool, turns: &[Turn], cut: Cut) -> DecoderOutput {
-    let mut engine =
-        ConnectionEngine::new(AnyDecoder::new(protocol, mid_stream, &SharedContext::default()), mid_stream);
+    let budget = Expansion::limited(limits::EXPANDED, MORE_OPERATIONS);
+    let shared = SharedContext::default().with_expansion(budget);
+    let mut engine = ConnectionEngine::new(AnyDecoder::new(protocol, mid_stream, &shared), mid_stream);
     let mut output = DecoderOutput::default();
     for turn in turns {
         match turn {
@@ -171,7 +179,7 @@ impl Reader for DecoderOutput {
     fn label(&mut self, op: OpId, label: Label<'_>) {
         let Label { class, name, via, statement } = label;
         assert_eq!(self.op(op).outcome, None, "an operation that is over becomes {name}");
-        assert!(statement.len() <= overhead_decode::limits::STATEMENT, "a statement of {} bytes", statement.len());
+        assert!(statement.len() <= limits::STATEMENT, "a statement of {} bytes", statement.len());
         self.op(op).label = Some((class, name.to_owned(), via, statement.to_owned()));
     }
 

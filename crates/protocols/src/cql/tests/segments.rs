@@ -6,7 +6,7 @@ use super::super::wire::opcode;
 use super::build::*;
 use super::*;
 use crate::Sniff;
-use overhead_decode::{DecoderEngine, Note};
+use overhead_decode::{DecoderEngine, Expansion, Note};
 
 fn v5(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[0] += 1;
@@ -267,4 +267,27 @@ fn a_snapped_segment_is_counted_by_its_lengths() {
     engine.finish(&mut transcript);
     assert_eq!(transcript.ops[1].posted(Response), "framing 38, metadata 7, schema 9, data 300");
     assert!(transcript.ops.iter().all(|op| op.outcome.is_some()));
+}
+
+#[test]
+fn messages_beyond_one_for_each_byte_of_a_segment_have_one_budget() {
+    let shared = SharedContext::default().with_expansion(Expansion::limited(1 << 20, 1_000));
+    let mut engine = DecoderEngine::new(Cql::sharing(false, shared), false);
+    let mut transcript = Transcript::default();
+    let events = v5(answer(-1, opcode::EVENT, &[])).repeat(500);
+    let events = packed_segment(true, events.len(), &lz4_flex::block::compress(&events));
+    let talk = [&handshake(&LZ4), vec![(Response, events.clone()); 4].as_slice()].concat();
+    for (side, bytes) in &talk {
+        engine.bytes(*side, bytes, &mut transcript);
+    }
+    engine.finish(&mut transcript);
+    let decoded = 1_000 + 4 * events.len();
+    let found = transcript.ops.iter().filter(|op| op.name() == "EVENT").count();
+    assert!(found.abs_diff(decoded) < 8, "{found} events, not {decoded}");
+    assert_eq!(transcript.notes.iter().filter(|note| **note == Note::ManyOperations).count(), 2);
+    let posted: u64 = transcript.ops.iter().map(|op| op.amounts[1].total()).sum();
+    assert_eq!(
+        posted,
+        talk.iter().filter(|(side, _)| *side == Response).map(|(_, bytes)| bytes.len() as u64).sum::<u64>()
+    );
 }

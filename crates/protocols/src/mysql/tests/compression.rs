@@ -1,6 +1,10 @@
 //! Compressed packets.
 
 use super::*;
+use overhead_decode::Expansion;
+use overhead_decode::limits::PACKED_OPERATIONS;
+use overhead_model::{Account, Outcome};
+use overhead_testing::transcript::Entry;
 use std::io::Write as _;
 
 fn zlib(sequence: u8, content: &[u8]) -> Vec<u8> {
@@ -37,9 +41,9 @@ fn content_is_posted_in_proportion() {
         let transcript = said(COMPRESSED, &[(C, &request), (S, &response)]);
         let op = &transcript.ops[1];
         assert_eq!(op.posted(C), "framing 12, query 15");
-        assert_eq!(op.outcome, Some(overhead_model::Outcome::Ok));
+        assert_eq!(op.outcome, Some(Outcome::Ok));
         assert_eq!(op.amounts[1].total(), response.len() as u64);
-        assert!(op.amounts[1][overhead_model::Account::Data] > 20, "{}", op.posted(S));
+        assert!(op.amounts[1][Account::Data] > 20, "{}", op.posted(S));
         assert_eq!(transcript.notes, [Note::ProRata]);
     }
 }
@@ -55,7 +59,7 @@ fn packets_end_anywhere_in_the_content() {
     let talk: Vec<(Side, &[u8])> = talk.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     let transcript = said(COMPRESSED, &talk);
     let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name(), op.outcome)).collect();
-    let ok = Some(overhead_model::Outcome::Ok);
+    let ok = Some(Outcome::Ok);
     assert_eq!(outcomes, [("STARTUP", ok), ("SELECT", ok), ("PING", ok)]);
 }
 
@@ -84,7 +88,7 @@ fn without_a_login_the_first_packet_tells() {
         let talk: Vec<(Side, &[u8])> = talk.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
         let transcript = mid_stream(&talk);
         let select = transcript.ops.iter().find(|op| op.name() == "SELECT").unwrap();
-        assert_eq!(select.outcome, Some(overhead_model::Outcome::Ok), "{:?}", transcript.summary());
+        assert_eq!(select.outcome, Some(Outcome::Ok), "{:?}", transcript.summary());
         assert!(transcript.notes.iter().all(|note| *note == Note::ProRata), "{:?}", transcript.notes);
     }
 }
@@ -103,8 +107,81 @@ fn what_does_not_decompress_is_unknown_and_the_next_packet_is_found() {
     let talk: Vec<(Side, &[u8])> = talk.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
     let transcript = said(COMPRESSED, &talk);
     let outcomes: Vec<_> = transcript.ops.iter().map(|op| (op.name(), op.outcome)).collect();
-    let (un, error) = (Some(overhead_model::Outcome::Unanswered), Some(overhead_model::Outcome::Error));
+    let (un, error) = (Some(Outcome::Unanswered), Some(Outcome::Error));
     assert_eq!(outcomes[1], ("SELECT", un), "{:?}", transcript.summary());
     assert_eq!(outcomes.last(), Some(&("SELECT", error)), "{:?}", transcript.summary());
     assert!(transcript.notes.contains(&Note::UndecodedMessage));
+}
+
+/// Plays a conversation once, after a login with compression. Returns the transcript, and the decoder's memory before its end.
+fn once(shared: &SharedContext, talk: &[(Side, Vec<u8>)]) -> (Transcript, usize) {
+    let mut engine = DecoderEngine::new(Mysql::sharing(false, shared), false);
+    let mut transcript = Transcript::default();
+    let whole = [login(COMPRESSED).as_slice(), talk].concat();
+    for (side, bytes) in &whole {
+        engine.bytes(*side, bytes, &mut transcript);
+    }
+    let held = engine.held();
+    engine.finish(&mut transcript);
+    for side in Side::BOTH {
+        let sent = whole.iter().filter(|(of, _)| *of == side).map(|(_, bytes)| bytes.len() as u64);
+        assert_eq!(transcript.ops.iter().map(|op| op.amounts[side as usize].total()).sum::<u64>(), sent.sum::<u64>());
+    }
+    (transcript, held)
+}
+
+#[test]
+fn what_follows_the_most_operations_of_a_packet_is_unknown() {
+    let last = [(C, stored(0, &query("SELECT 1"))), (S, stored(1, &packet(1, &err())))];
+    let many = PACKED_OPERATIONS as usize * 3;
+    for (first, content) in [(S, packet(1, &ok(0, 0, 2)).repeat(many)), (C, packet(0, b"\x0e").repeat(many))] {
+        for compress in [zlib, stored] {
+            let talk = [&[(first, compress(u8::from(first == S), &content))], last.as_slice()].concat();
+            let (transcript, _) = once(&SharedContext::default(), &talk);
+            assert!(transcript.notes.contains(&Note::ManyOperations), "{:?}", transcript.notes);
+            assert!(
+                (transcript.ops.len() as u64).abs_diff(PACKED_OPERATIONS) < 8,
+                "{} operations",
+                transcript.ops.len()
+            );
+            let unknown = |op: &Entry| op.amounts[first as usize][Account::Unknown];
+            let unknown: u64 = transcript.ops.iter().map(unknown).sum();
+            assert!(unknown * 2 > talk[0].1.len() as u64, "{unknown} of {}", talk[0].1.len());
+            let next = transcript.ops.iter().rfind(|op| op.name() == "SELECT").unwrap();
+            // The answer to one of many that wait goes to the first.
+            assert!(first == C || next.outcome == Some(Outcome::Error), "{:?}", next.outcome);
+        }
+    }
+}
+
+#[test]
+fn operations_beyond_one_for_each_byte_have_one_budget() {
+    let shared = SharedContext::default().with_expansion(Expansion::limited(1 << 20, 1_000));
+    let pings = zlib(0, &packet(0, b"\x0e").repeat(500));
+    let (transcript, _) = once(&shared, &vec![(C, pings.clone()); 4]);
+    let decoded = 1_000 + 4 * pings.len();
+    let pings = transcript.ops.iter().filter(|op| op.name() == "PING").count();
+    assert!(pings.abs_diff(decoded) < 8, "{pings} operations, not {decoded}");
+    assert_eq!(transcript.notes.iter().filter(|note| **note == Note::ManyOperations).count(), 2);
+}
+
+#[test]
+fn a_pipeline_of_ten_thousand_commands_in_a_packet_is_exact() {
+    let asked = zlib(0, &packet(0, b"\x0e").repeat(10_000));
+    let answered = zlib(1, &packet(1, &ok(0, 0, 2)).repeat(10_000));
+    let (transcript, _) = once(&SharedContext::default(), &[(C, asked), (S, answered)]);
+    let pings: Vec<_> = transcript.ops.iter().filter(|op| op.name() == "PING").collect();
+    assert_eq!((pings.len(), transcript.ops.len()), (10_000, 10_001));
+    assert!(pings.iter().all(|op| op.outcome == Some(Outcome::Ok)));
+    assert!(transcript.notes.iter().all(|note| *note == Note::ProRata), "{:?}", transcript.notes);
+}
+
+#[test]
+fn rows_of_a_packet_take_no_memory_of_their_own() {
+    let definition = packets(1, &[vec![1], column(253)]);
+    let content = [definition, packet(3, &text(b"")).repeat(300_000), packet(4, &end(2))].concat();
+    let talk = [(C, stored(0, &query("SELECT a FROM t"))), (S, zlib(1, &content))];
+    let (transcript, held) = once(&SharedContext::default(), &talk);
+    assert_eq!(transcript.ops[1].outcome, Some(Outcome::Ok), "{:?}", transcript.summary());
+    assert!(held < 1 << 20, "{held} bytes held");
 }
