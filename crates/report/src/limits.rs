@@ -52,7 +52,10 @@ pub const FIGURE_ROWS: usize = 48;
 pub const PAIRS_TOLD: usize = 10;
 
 /// Changes of a comparison shown to people, so that the whole of it fits on a screen of 40 lines.
-pub const CHANGES_TOLD: usize = 12;
+pub const CHANGES_TOLD: usize = 10;
+
+/// Pairs of operations whose difference a comparison explains in a sentence.
+pub const SENTENCES_TOLD: usize = 2;
 
 /// Characters of an operation in a table with one line per pair, which leaves room for both runs' numbers.
 pub const OVERVIEW_CHARS: usize = 24;

@@ -48,7 +48,8 @@ fn finding(seen: &SeenTraffic, protocol: Protocol) -> Option<AdviceFinding> {
     if again < PREPARATIONS || prepared.saturating_mul(EXECUTIONS) <= executed || percent(bytes, seen.wire()) < SHARE {
         return None;
     }
-    let title = format!("{prepared} preparations for {executed} executions of {statements} statements");
+    let plural = if statements == 1 { "" } else { "s" };
+    let title = format!("{prepared} preparations for {executed} executions of {statements} statement{plural}");
     let subject = FindingSubject {
         protocol: protocol.name(),
         class: Class::Setup.name(),

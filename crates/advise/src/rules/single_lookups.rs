@@ -109,7 +109,8 @@ impl Rule for SingleLookups {
         let saved = times - runs;
         let saved_ns = (u128::from(ns) * u128::from(saved) / u128::from(times.max(1))) as u64;
         let title = format!(
-            "{times} lookups in {runs} groups: the same statement with another key each time, right after another read"
+            "{times} lookups in {runs} {}: the same statement with another key each time, right after another read",
+            if runs == 1 { "group" } else { "groups" }
         );
         let mut finding = AdviceFinding {
             remedies: REMEDIES.to_vec(),

@@ -51,7 +51,10 @@ fn add(document: &mut Document, comparison: &Comparison, options: &ComparisonOpt
     whole::add(document, (&comparison.whole, &comparison.changes), &runs, options.price.as_ref(), |change| {
         change_title(change, chars)
     });
-    if !options.has_details && comparison.pairs.len() > 1 {
+    if !options.has_details {
+        for pair in comparison.pairs.iter().filter(|pair| pair.differs()).take(limits::SENTENCES_TOLD) {
+            document.prose(format!("{}: {}.", shortened(&clean(&title(pair)), limits::OVERVIEW_CHARS), pair.sentence));
+        }
         document.prose("--details shows the accounts and fields of each pair, and the work of both.");
         comparison.remarks.iter().for_each(|remark| document.prose(remark.as_str()));
         return;
