@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use overhead_model::record::{By, Price, WorkUnits};
 use overhead_model::{bail_usage, exit, say};
 use overhead_options::DecodeArgs;
-use overhead_reading::{GroupReader, Warnings};
+use overhead_reading::{GroupReader, Warnings, distinguish};
 use overhead_report::gate::{self, ChangeLimit, Finding, FindingForm};
 use overhead_report::{RunGroup, compare, compare::ComparisonOptions};
 use std::path::PathBuf;
@@ -109,6 +109,8 @@ impl CompareArgs {
         let mut warnings = Warnings::default();
         let reader = GroupReader::new(self.decode.plan(), &mut warnings)?;
         let mut groups = self.runs.iter().map(|path| reader.group(path)).collect::<Result<Vec<RunGroup>>>()?;
+        let mut names: Vec<&mut String> = groups.iter_mut().map(|group| &mut group.name).collect();
+        distinguish(&mut names, &self.runs);
         for named in groups.iter_mut().flat_map(|group| &mut group.runs) {
             named.run.whole.work = self.work.clone().or(named.run.whole.work.take());
         }

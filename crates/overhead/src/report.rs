@@ -10,7 +10,7 @@ use overhead_model::load::Load;
 use overhead_model::record::OperationRow;
 use overhead_model::{Class, OutsideText, Run, bail_usage, exit};
 use overhead_options::DecodeArgs;
-use overhead_reading::run_folder;
+use overhead_reading::{distinguish, run_folder};
 use overhead_report::sweep::{self, NamedSweep};
 use overhead_report::{
     NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sentences, write_report_as,
@@ -63,7 +63,7 @@ enum RunOrder {
     Given,
     /// By name
     Name,
-    /// By bytes on the wire per operation of the workload, the fewest first
+    /// By the whole cost of an operation of the workload, the least first
     Bytes,
 }
 
@@ -221,8 +221,11 @@ impl ReportArgs {
         Ok((runs, status))
     }
 
-    /// Applies the labels from the command line, and removes the common prefix from the other names.
+    /// Tells runs with one name apart by their paths, applies the labels from the command line, and removes the common prefix from
+    /// the other names.
     fn name(&self, mut subjects: Vec<(&Path, &mut String)>) -> Result<()> {
+        let paths: Vec<PathBuf> = subjects.iter().map(|(path, _)| path.to_path_buf()).collect();
+        distinguish(&mut subjects.iter_mut().map(|(_, name)| &mut **name).collect::<Vec<_>>(), &paths);
         let known: Vec<String> = subjects.iter().map(|(_, name)| (*name).clone()).collect();
         let mut labelled = vec![false; subjects.len()];
         for label in &self.label {
@@ -278,12 +281,7 @@ fn drop_common_prefix(names: &mut [&mut String]) {
 }
 
 fn in_order(runs: &mut [LoadedRun], order: RunOrder) {
-    let bytes = |run: &Run| {
-        let rows = || run.operations.iter().filter(|row| row.class == Class::Workload);
-        let bytes: u64 = rows().map(|row| row.request.accounts.total() + row.response.accounts.total()).sum();
-        let count: u64 = rows().map(OperationRow::samples).sum();
-        if count == 0 { f64::INFINITY } else { bytes as f64 / count as f64 }
-    };
+    let bytes = |run: &Run| run.whole.wire_bytes_per_operation.value().copied().unwrap_or(f64::INFINITY);
     match order {
         RunOrder::Given => {}
         RunOrder::Name => runs.sort_by(|a, b| a.run.name.cmp(&b.run.name)),

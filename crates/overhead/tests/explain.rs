@@ -192,6 +192,20 @@ fn long_fields_are_folded_unless_all_is_asked_for() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("were not captured"));
 }
 
+#[test]
+fn a_long_explanation_starts_with_its_largest_fields() {
+    let dir = tempfile::tempdir().unwrap();
+    let answer = [b"*200\r\n".as_slice(), &b"$5\r\nvalue\r\n".repeat(200)].concat();
+    let talk = Talk::new().handshake().send(Request, b"*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n").send(Response, &answer);
+    std::fs::write(dir.path().join("keys.pcap"), pcap(&talk, 6379)).unwrap();
+    let folded = printed(dir.path(), &["keys.pcap", "1"]);
+    let at = |text: &str| folded.find(text).unwrap_or_else(|| panic!("no {text}: {folded}"));
+    assert!(at("fields with the most bytes") < at("\nframe ") && folded.contains("more lines: --full shows them"));
+    assert!(folded.lines().count() < 100, "{folded}");
+    let full = printed(dir.path(), &["keys.pcap", "#1", "--full"]);
+    assert!(full.lines().count() > 400 && !full.contains("fields with the most bytes"), "{full}");
+}
+
 /// A capture file of a conversation, with the server on `port`.
 fn pcap(talk: &Talk, port: u16) -> Vec<u8> {
     let mut file: Vec<u8> = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
@@ -318,6 +332,7 @@ fn a_number_stands_for_the_statement_that_the_table_gives_it_to() {
     let (status, explained) = with("explain", &["#4"]);
     assert!(status == Some(0) && explained.contains(": SET (array)"), "{explained}");
     assert_eq!(with("explain", &["--statement", "#4"]).1, explained);
+    assert_eq!(with("explain", &["4"]).1, explained);
     let (_, first) = with("explain", &["--name", "SET", "--statement", "SET key:#"]);
     assert_eq!(with("explain", &["#4", "--nth", "1"]).1, first);
     let titles: Vec<&str> = explained.lines().filter(|line| line.ends_with(" bytes on the wire")).collect();
@@ -328,7 +343,7 @@ fn a_number_stands_for_the_statement_that_the_table_gives_it_to() {
     let (status, said) = with("explain", &["--statement", "HSET none"]);
     assert!(status == Some(1) && said.contains("choose one of these, by its number or text: #1 "), "{said}");
     assert_eq!(with("advise", &["#4"]).0, Some(0));
-    for wrong in ["#0", "#11", "4"] {
+    for wrong in ["#0", "#11", "four"] {
         let (status, said) = with("explain", &[wrong]);
         assert!(status == Some(2) && said.contains(wrong), "{said}");
     }

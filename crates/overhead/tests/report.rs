@@ -60,7 +60,7 @@ fn what_was_chosen_is_in_the_figure_the_page_and_the_tables() {
         "--label",
         &label,
         "--label",
-        "capture=gets and sets",
+        "redis-get-set=gets and sets",
         "--operations",
         "get,SET",
         "--order",

@@ -9,6 +9,7 @@ use crate::run_folder::{self, RECORD, folder_name, has_packets, has_record};
 use crate::warnings::Warnings;
 use anyhow::{Context, Result};
 use overhead_report::{NamedRun, RunGroup, load_named_run};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,27 @@ pub fn load(path: &Path, decode: &DecodePlan) -> Result<NamedRun> {
     Ok(NamedRun::new(name, RecordPlan::new(input).record()?))
 }
 
+/// Renames runs that have the same name after the nearest part of their paths that differs.
+pub fn distinguish(names: &mut [&mut String], paths: &[PathBuf]) {
+    let whole = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let whole: Vec<PathBuf> = paths.iter().map(whole).collect();
+    for at in 0..names.len().min(whole.len()) {
+        let alike: Vec<usize> = (at..whole.len()).filter(|other| *names[*other] == *names[at]).collect();
+        if alike.len() < 2 {
+            continue;
+        }
+        let part = |at: usize, up: usize| {
+            let part = whole[at].components().rev().nth(up)?.as_os_str();
+            Some(part.to_string_lossy().into_owned())
+        };
+        let parts = |up: usize| alike.iter().map(|at| part(*at, up)).collect::<Option<Vec<String>>>();
+        let differing = (0..).map_while(parts).find(|parts| parts.iter().collect::<BTreeSet<_>>().len() == parts.len());
+        for (at, part) in alike.iter().zip(differing.unwrap_or_default()) {
+            *names[*at] = part;
+        }
+    }
+}
+
 /// Returns the run folders in a folder, `run-2` before `run-10`; none if it is a run itself.
 fn run_folders(path: &Path) -> Vec<PathBuf> {
     let is_run = |path: &Path| path.join(RECORD).is_file() || has_packets(path);
@@ -101,6 +123,18 @@ fn numbered(name: &str) -> (String, u64, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_of_one_name_are_named_after_what_differs_in_their_paths() {
+        let named = |paths: [&str; 3]| {
+            let mut names = paths.map(|path| folder_name(Path::new(path)));
+            distinguish(&mut names.each_mut(), &paths.map(PathBuf::from));
+            names
+        };
+        assert_eq!(named(["/a/redis/1", "/a/postgres/1", "/a/other"]), ["redis", "postgres", "other"]);
+        assert_eq!(named(["/a/x/1", "/b/x/1", "/c/x/1"]), ["a", "b", "c"]);
+        assert_eq!(named(["/a/1", "/a/1", "/a/2"]), ["1", "1", "2"]);
+    }
 
     #[test]
     fn runs_of_a_folder_are_in_the_order_of_their_numbers() {

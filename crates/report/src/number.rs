@@ -53,7 +53,7 @@ pub fn money(value: f64) -> String {
 }
 
 /// Formats a share such as `12.3%`, or a dash if the whole is zero.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
+pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { DASH.to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
 }
 

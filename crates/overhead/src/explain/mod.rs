@@ -28,7 +28,7 @@ number of a statement, you get its operation of median size and its largest one.
 
 Examples:
   overhead explain trace.pcap
-  overhead explain trace.pcap '#3'
+  overhead explain trace.pcap 3
   overhead explain trace.pcap --op 12
   overhead explain trace.pcap --name GET --nth 3
   overhead explain trace.pcap --statement 'GET key:…'
@@ -41,8 +41,8 @@ pub struct ExplainArgs {
     /// A pcap or pcapng file, plain or compressed, or a run folder; it is read three times
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The median and the largest operation of the statement with this number in the table of `analyze`: '#3'
-    #[arg(value_name = "#N", conflicts_with_all = ["op", "name", "statement"])]
+    /// The median and the largest operation of the statement with this number in the table of `analyze`: 3 or '#3'
+    #[arg(value_name = "N", conflicts_with_all = ["op", "name", "statement"])]
     row: Option<String>,
     /// The operation with this number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["name", "statement", "first", "nth"])]
@@ -61,7 +61,7 @@ pub struct ExplainArgs {
     nth: Option<u64>,
     #[command(flatten)]
     decode: DecodeArgs,
-    /// Show every byte of long fields
+    /// Show every byte of long fields, and every line
     #[arg(long)]
     full: bool,
     /// Form of the result on standard output
@@ -171,7 +171,9 @@ impl ExplainArgs {
     /// Replaces the number of a statement by its name and text. Returns whether there was one.
     fn find_row(&mut self, input: &InputPlan) -> Result<bool> {
         let numbered = self.statement.take_if(|text| overhead_reading::number(text).is_some());
-        let number = self.row.take().or(numbered);
+        // A shell takes an unquoted # as the start of a comment, so that the number alone is accepted.
+        let row = self.row.take().map(|row| if row.starts_with('#') { row } else { format!("#{row}") });
+        let number = row.or(numbered);
         let is_numbered = number.is_some();
         if let Some(number) = number {
             let row = overhead_reading::statement(&overhead_reading::statements(input)?, &number)?;

@@ -4,8 +4,11 @@ use super::Explanation;
 use overhead_dissect::explain::{ByteVisibility, FieldPiece, FrameItem, FrameView};
 use overhead_model::{Account, Amounts, Class, FrameFacts, Outcome, Side};
 use overhead_report::text::number::duration;
+use overhead_report::text::number::percent;
 use overhead_report::text::{clean, counted, grouped};
 use overhead_report::{ExampleFrame, ExamplePiece, PageExample};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug)]
 pub struct TextStyle {
@@ -18,6 +21,10 @@ const ROW: usize = 16;
 /// Maximum rows shown for one field, unless the user asks for all.
 const ROWS: usize = 4;
 
+/// Most lines of frames, unless the user asks for all, and fields in the summary of a longer explanation.
+const LINES: usize = 60;
+const FIELDS: usize = 12;
+
 const GREY: &str = "90";
 const BOLD: &str = "1";
 
@@ -25,11 +32,21 @@ pub fn render(explanation: &Explanation, style: TextStyle) -> String {
     let mut page =
         TextPage { style, out: String::new(), explanation, base: [None; 2], first_ns: None, columns_said: false };
     page.head();
+    let head = std::mem::take(&mut page.out);
     for view in explanation.explained.views() {
         page.frame(&view);
     }
+    let frames = std::mem::take(&mut page.out);
+    let lines = frames.lines().count();
+    if style.full || lines <= LINES {
+        page.sums();
+        return head + &frames + &page.out;
+    }
     page.sums();
-    page.out
+    page.fields();
+    let shown: String = frames.split_inclusive('\n').take(LINES).collect();
+    let more = format!("… {}: --full shows them", counted((lines - LINES) as u64, "more line"));
+    head + &page.out + &shown + &page.paint(&more, GREY) + "\n"
 }
 
 struct TextPage<'a> {
@@ -160,6 +177,30 @@ impl TextPage<'_> {
         let hidden = piece.bytes.len().saturating_sub(shown * ROW) as u64;
         if hidden > 0 {
             self.painted(&format!("        … {} more bytes", grouped(hidden)), GREY);
+        }
+    }
+
+    /// Writes the fields with the most bytes.
+    fn fields(&mut self) {
+        let mut sums: BTreeMap<(&str, &str), (u64, Account)> = BTreeMap::new();
+        let views = self.explanation.explained.views();
+        for view in &views {
+            for item in view.items {
+                if let FrameItem::Piece(piece) = item {
+                    sums.entry((view.side.name(), &piece.path)).or_insert((0, piece.account)).0 += piece.len;
+                }
+            }
+        }
+        let all: u64 = sums.values().map(|(bytes, _)| bytes).sum();
+        let mut rows: Vec<_> = sums.into_iter().collect();
+        rows.sort_by_key(|(_, (bytes, _))| Reverse(*bytes));
+        self.out.push('\n');
+        self.painted("fields with the most bytes of payload", BOLD);
+        for ((side, path), (bytes, account)) in rows.iter().take(FIELDS) {
+            let share = percent(*bytes, all);
+            let (account, bytes) = (*account, grouped(*bytes));
+            let text = format!("{bytes:>11}  {share:>6}  {side:<8}  {:<8}  {}", account.name(), clean(path));
+            self.painted(&text, color(account));
         }
     }
 

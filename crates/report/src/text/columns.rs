@@ -223,8 +223,10 @@ impl OperationColumn {
     /// Finds a column or account by its name in `--columns`.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.trim().to_ascii_lowercase();
+        // The header of the column by statement.
+        let name = if name == "statement" { "operation" } else { &name };
         let named = NAMED.iter().find(|named| named.name == name).map(Self::Named);
-        named.or_else(|| Account::from_name(&name).map(Self::Account))
+        named.or_else(|| Account::from_name(name).map(Self::Account))
     }
 
     /// Returns the columns with these names.
