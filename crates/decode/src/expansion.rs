@@ -11,6 +11,11 @@ pub struct Expansion {
 }
 
 impl Expansion {
+    /// Returns a budget of nothing.
+    pub fn spent() -> Self {
+        Self { drawn: AtomicU64::new(limits::EXPANDED), refused: AtomicU64::new(0) }
+    }
+
     /// Returns whether `packed` bytes may be decompressed to `plain` bytes. After one refusal, all bodies that would draw
     /// on the budget are refused.
     pub fn allows(&self, packed: usize, plain: usize) -> bool {

@@ -17,6 +17,8 @@ pub enum ApparentProtocol {
     Ssh,
     /// An additional subflow of Multipath TCP, which carries part of a connection's payload (RFC 8684).
     Subflow,
+    /// Joined midway, and the rest could belong to a decoded protocol.
+    Undecided,
     Unknown,
 }
 
@@ -30,6 +32,7 @@ impl fmt::Display for ApparentProtocol {
             Self::MysqlX => "MySQL's X Protocol",
             Self::Ssh => "SSH",
             Self::Subflow => "a subflow of Multipath TCP",
+            Self::Undecided => "several protocols",
             Self::Unknown => "another protocol",
         })
     }

@@ -442,6 +442,11 @@ impl<T: Tally> Connections<T> {
     pub fn finish(mut self) -> (T, Totals) {
         let mut open = self.flows.drain();
         open.sort_unstable_by_key(|of| of.1.number);
+        // What the content of one reveals of its server helps to decide the others.
+        for entry in &mut open {
+            entry.1.announce(&mut self.tally);
+            entry.1.flow.decide_by_content(&mut self.tally);
+        }
         for mut entry in open {
             self.end(&mut entry.1);
         }

@@ -261,6 +261,12 @@ impl Warnings {
                 if count == 1 { "is" } else { "are" }
             ));
         }
+        if look == ApparentProtocol::Undecided {
+            let (subject, was) = (counted(count, "connection"), if count == 1 { "was" } else { "were" });
+            return self.partial(format!(
+                "{subject} {place} {was} joined midway, and too little followed to recognise the protocol: counted as `other`; name it with --db and --port {port}"
+            ));
+        }
         let subject = format!("{} {place} {look_like} {look}", counted(count, "connection"));
         let remedy = match look {
             ApparentProtocol::Ours(protocol) => {

@@ -11,6 +11,7 @@ mod probe;
 mod recall;
 mod recent;
 mod sniffing;
+mod trial;
 mod turn;
 mod turns;
 
@@ -312,7 +313,9 @@ impl ConnectionFlow {
         }
         // Only after the segment is handled: client and server may turn out to be swapped.
         self.decide(tally);
-        if self.counts.payload_frames > limits::SNIFF_FRAMES && matches!(self.stage, FlowStage::Sniffing(_)) {
+        if let FlowStage::Sniffing(sniffing) = &self.stage
+            && sniffing.is_full(self.mid_stream)
+        {
             self.decide_at_last(tally);
         }
     }
@@ -415,12 +418,15 @@ impl ConnectionFlow {
         self.book.charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
     }
 
-    /// Returns the owner of a frame that concerns no byte: the latest operation. If the latest TLS records still wait for a library's call,
-    /// this is the operation of the last one.
+    /// Returns the owner of a frame that concerns no byte: the latest operation. If the latest bytes still wait, for a TLS
+    /// library's call or for the verdict on the protocol, this is the operation of the last one.
     fn latest(&self) -> ChargeOwner {
         let awaited = match &self.stage {
             FlowStage::Decoding(DecodingStage { engine, .. }) => engine.awaited(),
-            _ => None,
+            FlowStage::Sniffing(sniffing) => {
+                sniffing.latest().map(|side| (side, self.halves[side as usize].next.saturating_sub(ORIGIN)))
+            }
+            FlowStage::Other => None,
         };
         awaited.map_or(ChargeOwner::Latest, |(side, end)| ChargeOwner::Byte(side, end.saturating_sub(1)))
     }
