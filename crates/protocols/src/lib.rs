@@ -29,7 +29,7 @@ mod verb;
 mod words_by_length;
 
 pub use cql::SharedStatements;
-pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look};
+pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look, marked};
 pub use given::GivenStatements;
 pub use servers::KnownServers;
 

@@ -11,7 +11,7 @@ use crate::tls::KeyLog;
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_model::{DecidedBy, Protocol, Side, Tally, Trace};
 use overhead_protocols::{
-    AnyDecoder, SharedContext, Sniff, SniffVerdict, judge, judge_both, judge_so_far, look, sniff,
+    AnyDecoder, SharedContext, Sniff, SniffVerdict, judge, judge_both, judge_so_far, look, marked, sniff,
 };
 use std::sync::Arc;
 
@@ -210,7 +210,8 @@ impl ConnectionFlow {
     fn leave<T: Tally>(&mut self, tally: &mut T) {
         let FlowStage::Sniffing(sniffing) = &self.stage else { return };
         let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
-        if let Some((protocol, client)) = self.expected_roles() {
+        let expected = if sniffing.held == 0 { self.expected_roles() } else { self.known_roles() };
+        if let Some((protocol, client)) = expected {
             let is_foreign = |side: Side| {
                 let role = if client == Side::Request { side } else { side.other() };
                 matches!(judge(protocol, role, &starts[side as usize], self.mid_stream), SniffVerdict::Foreign(_))
@@ -244,13 +245,19 @@ impl ConnectionFlow {
         candidates.contains(&protocol) && (self.decided_by == DecidedBy::Content || client == Side::Request)
     }
 
+    /// Returns the roles that earlier connections with the server suggest.
+    fn known_roles(&self) -> Option<Roles> {
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return None };
+        let OpenQuestion::Which { shared, .. } = &sniffing.question else { return None };
+        shared.servers.roles(self.ends).filter(|roles| self.is_possible(*roles))
+    }
+
     /// Returns the roles that earlier connections with the server suggest, or else the port.
     fn expected_roles(&self) -> Option<Roles> {
         let FlowStage::Sniffing(sniffing) = &self.stage else { return None };
-        let OpenQuestion::Which { candidates, shared, .. } = &sniffing.question else { return None };
+        let OpenQuestion::Which { candidates, .. } = &sniffing.question else { return None };
         let own = self.server_port.and_then(|port| candidates.iter().find(|of| of.ports().contains(&port)));
-        let known = shared.servers.roles(self.ends).filter(|roles| self.is_possible(*roles));
-        known.or(own.filter(|_| self.mid_stream).map(|protocol| (*protocol, Side::Request)))
+        self.known_roles().or(own.filter(|_| self.mid_stream).map(|protocol| (*protocol, Side::Request)))
     }
 
     pub(super) fn decide<T: Tally>(&mut self, tally: &mut T) {
@@ -453,7 +460,11 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
     // Some messages with one protocol's mark also fit another protocol, which lacks that mark.
     let is_other =
         |look: ApparentProtocol| matches!(look, ApparentProtocol::Ours(marked) if !candidates.contains(&marked));
-    if starts.iter().any(|start| look(start).is_some_and(|(look, _)| is_other(look))) {
+    let is_foreign = |look: ApparentProtocol| !matches!(look, ApparentProtocol::Ours(_));
+    if starts
+        .iter()
+        .any(|start| look(start).is_some_and(|(look, _)| is_other(look)) || marked(start).is_some_and(is_foreign))
+    {
         return ToldProtocol::Foreign;
     }
     // A message of the other side may be clearer.

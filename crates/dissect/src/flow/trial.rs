@@ -82,7 +82,7 @@ impl TrialVerdict {
         // Behind a hole, messages may be impossible, and those of a side unknown. Lines of text alone prove less.
         let fits_all = sides == self.held.iter().filter(|held| **held > 0).count() && impossible == 0;
         let fits_most = 3 * best.decoded >= self.held.iter().sum() && !facts(best.roles.0).is_text;
-        let is_likely = fits_all || fits_most || (best.has_tls && impossible == 0);
+        let is_likely = fits_all || fits_most || ((best.has_tls || self.is_expected) && impossible == 0);
         (is_sure || (is_last && is_likely)).then_some(best.roles)
     }
 
