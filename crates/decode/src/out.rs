@@ -50,6 +50,8 @@ pub enum Note {
     CapturedLate,
     /// The same, but too late to be waited for: an answer may have been paired with another request.
     CapturedTooLate,
+    /// A frame repeats payload, and its time is before that of an earlier frame in the file.
+    RepeatedBackInTime,
     /// A connection was joined midway, and requests were answered before the server had answered the unseen ones: answers
     /// may be shifted.
     Shifted,

@@ -227,8 +227,13 @@ impl<T: Tally> Connections<T> {
             let recalls = |bare| entry.flow.recall(is_from_lesser, bare, at.number, &mut self.tally);
             if self.is_listening || !bare.as_ref().is_some_and(recalls) {
                 let segment = segment();
-                if entry.flow.repeats(&segment) && may_repeat(&segment) {
-                    return SegmentFate::Repeats;
+                if entry.flow.repeats(&segment) {
+                    if may_repeat(&segment) {
+                        return SegmentFate::Repeats;
+                    }
+                    if segment.payload_len > 0 && segment.time_ns < at.clock_ns {
+                        *self.totals.notes.entry(Note::RepeatedBackInTime).or_default() += 1;
+                    }
                 }
                 if entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(&segment) {
                     self.first(&segment, key, at);

@@ -376,6 +376,9 @@ impl ConnectionFlow {
             return None;
         }
         let of = side.other();
+        if self.probes[of as usize].is_some() && packet::sacks_last_byte(segment.options, segment.ack) {
+            self.drop_keep_alive(of, tally);
+        }
         let half = &mut self.halves[of as usize];
         if !segment.flags.rst {
             half.window(segment.window);

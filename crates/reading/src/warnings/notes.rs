@@ -68,6 +68,10 @@ impl Warnings {
             Note::UnsteadyTap => self.partial(
                 "the tap repeated many frames, but not nearly all: repeats count as copies, and some may be retransmissions; capture at one port, in both directions",
             ),
+            Note::RepeatedBackInTime => self.partial(format!(
+                "the times in the file step back, and {} there repeat earlier payload: they count as retransmissions, and may be copies of the same frames; put the frames in order (`reordercap`)",
+                counted(count, "frame")
+            )),
             Note::BothEnds => self.partial(
                 "the capture has both ends of a path in one file: each frame counts where it was seen first, so latencies are those of neither end; analyze the capture of one end",
             ),
@@ -107,7 +111,7 @@ impl Warnings {
             | Note::Shifted
             | Note::Implausible(_)
             | Note::LongBody => self.warn_of_bound(note, count),
-            Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds => {
+            Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds | Note::RepeatedBackInTime => {
                 self.warn_of_tap(note, count);
             }
             Note::Switched(protocol) => self.remark(format!(
