@@ -71,6 +71,10 @@ pub enum Note {
         from: SocketAddr,
         to: SocketAddr,
     },
+    /// Requests to this server went on, with the same payload, to another server of the capture before they were answered.
+    Relay {
+        server: SocketAddr,
+    },
     /// A tap repeated many frames, but not nearly all. Repeats count as copies.
     UnsteadyTap,
     /// A tap has both ends of a path. Times are those of the end that saw a frame first.

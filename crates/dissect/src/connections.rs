@@ -10,6 +10,7 @@ use crate::flow::{ConnectionFlow, FinishedFlow, SharedTurns};
 use crate::limits;
 use crate::moment::CaptureMoment;
 use crate::packet::{PlainFrame, PlainSegment, Segment};
+use crate::relay::RelayedRequests;
 use crate::select::Selection;
 use crate::table::{ConnectionKey, ConnectionTable, KeptEntry};
 use crate::tls::KeyLog;
@@ -60,6 +61,7 @@ pub struct Connections<T> {
     /// State that the connections' memos share; `None` disables memos.
     turns: Option<SharedTurns>,
     totals: Totals,
+    relayed: RelayedRequests,
     flows: ConnectionTable<ConnectionEntry>,
     /// Closed connections in closing order, each with its closing time.
     closing: VecDeque<(u64, ConnectionKey)>,
@@ -96,6 +98,7 @@ impl<T: Tally> Connections<T> {
             is_listening: false,
             turns: Some(SharedTurns::default()),
             totals: Totals::default(),
+            relayed: RelayedRequests::default(),
             flows: ConnectionTable::default(),
             closing: VecDeque::new(),
             next_retired_ns: u64::MAX,
@@ -461,6 +464,7 @@ impl<T: Tally> Connections<T> {
             self.totals.notes.insert(Note::Expansion, refused);
         }
         self.totals.notes.extend(self.translations.notes());
+        self.totals.notes.extend(self.relayed.relays().into_iter().map(|server| (Note::Relay { server }, 1)));
         (self.tally, self.totals)
     }
 
@@ -472,7 +476,8 @@ impl<T: Tally> Connections<T> {
         entry.release_all(&mut self.tally);
         self.shared.statements.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
-        let FinishedFlow { tcp, transport, other, notes, hits } = entry.flow.finish(&mut self.tally);
+        let FinishedFlow { tcp, transport, other, notes, hits, requests } = entry.flow.finish(&mut self.tally);
+        self.relayed.add(entry.flow.ends, &requests);
         self.shared.statements.withhold(false);
         self.hits += hits;
         let tcp = tcp.unwrap_or_default();

@@ -128,6 +128,17 @@ pub const SNIFF_MESSAGES: u64 = 3;
 pub const SNIFF_BYTES: usize = 1 << 20;
 pub const SNIFF_PIECES: usize = 1 << 10;
 
+/// Frames with payload at the start of each connection that are compared to find proxies, and requests kept for this in all, 100 bytes
+/// each.
+pub const RELAY_FRAMES: u64 = 64;
+pub const RELAYED: usize = 1 << 14;
+
+/// Most requests with the same payload that are compared with each other.
+pub const RELAYED_ALIKE: usize = 64;
+
+/// Different requests that must go on to another server before theirs counts as a proxy: more than connections of one driver start with.
+pub const RELAYED_KINDS: usize = 4;
+
 /// How long a closed connection waits for stragglers: the maximum segment lifetime used in practice (RFC 9293 section 3.4.2 says two
 /// minutes; Linux waits one).
 pub const LINGER_NS: u64 = 60_000_000_000;

@@ -19,6 +19,7 @@ use crate::early::EarlyPart;
 use crate::ledger::{ChargeOwner, ConnectionLedger, LedgerReader};
 use crate::limits;
 use crate::packet::{self, Segment};
+use crate::relay::FirstRequests;
 use crate::select::PortVerdict;
 use crate::tls::{ClearPart, KeyLog};
 use counts::FlowCounts;
@@ -62,6 +63,7 @@ pub struct ConnectionFlow {
     /// The port names one protocol, and no bytes have confirmed it yet.
     unproven: bool,
     memory: MemoMode,
+    requests: FirstRequests,
     /// As of the last segment on the general path: nothing is held or was given up, no byte probes a window, both ends have room, all
     /// acknowledged bytes were seen, and neither end has sent a FIN.
     is_settled: bool,
@@ -93,6 +95,7 @@ pub struct FinishedFlow {
     pub notes: BTreeMap<Note, u64>,
     /// Frames counted from memory.
     pub hits: u64,
+    pub requests: FirstRequests,
 }
 
 impl ConnectionFlow {
@@ -143,6 +146,7 @@ impl ConnectionFlow {
             server_port: verdict.server_port,
             seen: [false; 2],
             memory: MemoMode::new(turns),
+            requests: FirstRequests::default(),
             is_settled: false,
             stream: segment.stream.map(|piece| Box::new(StreamIdentity::new(piece))),
         };
@@ -207,6 +211,7 @@ impl ConnectionFlow {
             + self.book.held()
             + self.halves.iter().map(StreamReassembly::held).sum::<usize>()
             + self.memory.held()
+            + self.requests.held()
             + stage
     }
 
@@ -242,6 +247,7 @@ impl ConnectionFlow {
         self.probes.swap(0, 1);
         self.seen.swap(0, 1);
         self.book.swap_sides();
+        self.requests.clear();
         if let FlowStage::Sniffing(sniffing) = &mut self.stage {
             sniffing.swap_sides();
         }
@@ -285,6 +291,9 @@ impl ConnectionFlow {
         }
         let acked = self.acknowledge(side, segment, tally);
         if segment.payload_len > 0 {
+            if self.counts.payload_frames <= limits::RELAY_FRAMES {
+                self.requests.add(side, segment);
+            }
             let before = self.before(side);
             self.payload(side, segment, number, tally);
             if let Some(before) = before {
@@ -451,7 +460,7 @@ impl ConnectionFlow {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
             let other = self.counts.wire_bytes;
-            return FinishedFlow { tcp: None, transport: None, other, notes, hits: self.hits() };
+            return FinishedFlow { other, notes, hits: self.hits(), ..FinishedFlow::default() };
         };
         self.leave_midst();
         engine.finish(&mut LedgerReader::new(&mut self.book, protocol, tally));
@@ -467,7 +476,8 @@ impl ConnectionFlow {
         }
         tally.connection(self.summary(protocol, &tcp));
         let transport = Some(self.transport());
-        FinishedFlow { tcp: Some(tcp), transport, other: 0, notes: self.book.take_notes(), hits: self.hits() }
+        let (notes, requests) = (self.book.take_notes(), std::mem::take(&mut self.requests));
+        FinishedFlow { tcp: Some(tcp), transport, other: 0, notes, hits: self.hits(), requests }
     }
 
     fn transport(&self) -> Transport {

@@ -65,6 +65,9 @@ impl Warnings {
                 counted(count, "connection"),
                 if count == 1 { "was" } else { "were" }
             )),
+            Note::Relay { server } => self.remark(format!(
+                "{server} may be a proxy or pooler: the same requests go on to another server of this capture, which answers them first, so the totals include the traffic on both sides of it; --by server separates them"
+            )),
             Note::UnsteadyTap => self.partial(
                 "the tap repeated many frames, but not nearly all: repeats count as copies, and some may be retransmissions; capture at one port, in both directions",
             ),
@@ -111,7 +114,7 @@ impl Warnings {
             | Note::Shifted
             | Note::Implausible(_)
             | Note::LongBody => self.warn_of_bound(note, count),
-            Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds | Note::RepeatedBackInTime => {
+            Note::Translated { .. } | Note::Relay { .. } | Note::UnsteadyTap | Note::BothEnds | Note::RepeatedBackInTime => {
                 self.warn_of_tap(note, count);
             }
             Note::Switched(protocol) => self.remark(format!(
