@@ -2,7 +2,8 @@
 
 use super::ConnectionFlow;
 use super::half::{EarlySegment, ORIGIN, StreamPlace};
-use super::sniffing::{DecodingStage, FlowStage, HeldPayload};
+use super::sniffing::{DecodingStage, FlowStage};
+use super::trial::HeldPayload;
 use crate::ledger::{Arrival, ChargeOwner, LedgerReader};
 use crate::packet::Segment;
 use overhead_decode::Note;

@@ -2,9 +2,8 @@
 
 use super::ConnectionFlow;
 use super::midst::MidStreamPairing;
-use super::trial::{Roles, TrialVerdict};
+use super::trial::{HeldPayload, Roles, TrialVerdict};
 use crate::engine::ConnectionEngine;
-use crate::ledger::Arrival;
 use crate::limits;
 use crate::proxy;
 use crate::tls::KeyLog;
@@ -50,31 +49,6 @@ enum OpenQuestion {
     Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext },
     /// Whether it is the port's protocol.
     Whether(DecodingStage),
-}
-
-/// A piece of payload that waits for the verdict on the protocol.
-#[derive(Debug)]
-pub(super) enum HeldPayload {
-    Bytes(Vec<u8>),
-    Opaque(u64),
-    /// Bytes outside the stream: `len` of them, as far as captured.
-    Stray {
-        bytes: Vec<u8>,
-        frame: Arrival,
-        len: u64,
-    },
-}
-
-impl HeldPayload {
-    /// Returns the bytes in stream order, as far as captured.
-    pub fn bytes(&self) -> &[u8] {
-        if let Self::Bytes(bytes) = self { bytes } else { &[] }
-    }
-
-    /// Returns the first of these bytes, as many as recognition takes.
-    pub fn start(&self) -> &[u8] {
-        self.bytes().get(..limits::SNIFF).unwrap_or(self.bytes())
-    }
 }
 
 impl ConnectionFlow {

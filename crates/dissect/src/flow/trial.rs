@@ -1,7 +1,7 @@
 //! Decodes the start of a connection joined midway as each candidate protocol, with either end as the client, and compares the results.
 
-use super::sniffing::HeldPayload;
 use crate::engine::ConnectionEngine;
+use crate::ledger::Arrival;
 use crate::limits;
 use overhead_decode::{Decoder, Label, MessageBoundary, Note, OpId, Reader};
 use overhead_model::{Account, Class, Outcome, Protocol, Side};
@@ -11,6 +11,31 @@ use std::collections::BTreeMap;
 
 /// A protocol, and the side that turned out to be its client.
 pub type Roles = (Protocol, Side);
+
+/// A piece of payload that waits for the verdict on the protocol.
+#[derive(Debug)]
+pub enum HeldPayload {
+    Bytes(Vec<u8>),
+    Opaque(u64),
+    /// Bytes outside the stream: `len` of them, as far as captured.
+    Stray {
+        bytes: Vec<u8>,
+        frame: Arrival,
+        len: u64,
+    },
+}
+
+impl HeldPayload {
+    /// Returns the bytes in stream order, as far as captured.
+    pub fn bytes(&self) -> &[u8] {
+        if let Self::Bytes(bytes) = self { bytes } else { &[] }
+    }
+
+    /// Returns the first of these bytes, as many as recognition takes.
+    pub fn start(&self) -> &[u8] {
+        self.bytes().get(..limits::SNIFF).unwrap_or(self.bytes())
+    }
+}
 
 /// How well bytes fit a protocol. The greater fits better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +48,6 @@ struct Fit {
     known: u64,
     /// Pieces that start as messages of the other side do.
     contrary: Reverse<usize>,
-    /// Operations with messages of both sides.
-    pairs: u64,
 }
 
 /// The result of decoding pieces of a connection as one protocol.
@@ -127,7 +150,6 @@ impl Trial {
             impossible: Reverse(reader.impossible),
             known: sum(|of| if of.is_strange { 0 } else { of.bytes }),
             contrary: Reverse(contrary),
-            pairs: sum(|of| u64::from(of.has == [true; 2])),
         };
         let is_strange = reader.operations.values().any(|of| of.is_strange);
         let messages = reader.messages[0].min(reader.messages[1]);
@@ -145,8 +167,6 @@ impl Trial {
 #[derive(Debug, Default)]
 struct TrialOperation {
     bytes: u64,
-    /// By side, whether it has a message.
-    has: [bool; 2],
     /// Its request is none that the protocol knows.
     is_strange: bool,
 }
@@ -181,9 +201,7 @@ impl Reader for TrialReader {
         if matches!(account, Account::Unknown | Account::Tls) {
             return;
         }
-        let operation = self.operations.entry(op).or_default();
-        operation.bytes += len;
-        operation.has[side as usize] = true;
+        self.operations.entry(op).or_default().bytes += len;
         self.messages[side as usize] += u64::from(self.latest[side as usize].replace(op) != Some(op));
     }
 
