@@ -20,13 +20,23 @@ pub struct Advice {
 impl Advice {
     pub fn new(seen: &SeenTraffic, mut findings: Vec<AdviceFinding>) -> Self {
         let (wire, waited) = (seen.wire(), seen.waited_ns());
+        let extra = findings.iter().filter(|finding| finding.is_extra_time).filter_map(|finding| finding.saving.ns);
+        let total = waited.saturating_add(extra.sum());
         for finding in &mut findings {
-            finding.settle(wire, waited);
+            finding.settle(wire, total);
         }
-        findings.sort_by(|a, b| {
+        let by_weight = |a: &AdviceFinding, b: &AdviceFinding| {
             let by_weight = b.weight().total_cmp(&a.weight());
             by_weight.then_with(|| (a.rule, &a.subject.name).cmp(&(b.rule, &b.subject.name)))
-        });
+        };
+        findings.sort_by(by_weight);
+        // Several remedies may save the same time.
+        let mut left = 100.0;
+        for share in findings.iter_mut().filter_map(|finding| finding.saving.percent_of_waiting.as_mut()) {
+            *share = share.min(left);
+            left -= *share;
+        }
+        findings.sort_by(by_weight);
         Self {
             wire_bytes: wire,
             waited_ns: waited,

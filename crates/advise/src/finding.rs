@@ -122,7 +122,8 @@ pub struct Saving {
     pub ns: Option<u64>,
     /// Mean over the affected operations.
     pub ms_per_operation: Option<f64>,
-    /// Of the application's waiting time, increased by `ns` if [`AdviceFinding::is_extra_time`].
+    /// Of the application's waiting time, with that of all findings with [`AdviceFinding::is_extra_time`]. What a larger finding already
+    /// saves does not count again, so all shares add up to 100 at most.
     pub percent_of_waiting: Option<f64>,
     /// Price of the saved bytes in the billing period, at the rate of the capture; absent without a price.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,7 +201,7 @@ impl AdviceFinding {
         -self.changes.iter().map(|change| change.bytes).sum::<i64>()
     }
 
-    /// Computes the saving from the changes and from `saving.ns`.
+    /// Computes the saving from the changes and from `saving.ns`. `waited_ns` is all waiting time.
     pub fn settle(&mut self, wire: u64, waited_ns: u64) {
         let bytes = self.bytes();
         let each = self.operations.max(1) as f64;
@@ -209,8 +210,7 @@ impl AdviceFinding {
         self.saving.bytes_per_operation = bytes as f64 / each;
         self.saving.percent_of_wire = percent(bytes as f64, wire);
         self.saving.ms_per_operation = self.saving.ns.map(|ns| ns as f64 / each / 1e6);
-        self.saving.percent_of_waiting =
-            self.saving.ns.map(|ns| percent(ns as f64, waited_ns + if self.is_extra_time { ns } else { 0 }));
+        self.saving.percent_of_waiting = self.saving.ns.map(|ns| percent(ns as f64, waited_ns));
     }
 
     /// Returns the sort key: the larger of both shares.

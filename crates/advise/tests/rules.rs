@@ -144,6 +144,15 @@ fn findings_say_all_there_is_to_say() {
 }
 
 #[test]
+fn shares_of_the_waiting_add_up_to_all_of_it_at_most() {
+    for case in names() {
+        let findings = advise(&case).0.findings;
+        let sum: f64 = findings.iter().filter_map(|finding| finding.saving.percent_of_waiting).sum();
+        assert!(sum < 100.1, "{case}: {sum}");
+    }
+}
+
+#[test]
 fn the_largest_saving_comes_first() {
     let findings = advise("redis-get-set").0.findings;
     let weights: Vec<f64> = findings.iter().map(overhead_advise::AdviceFinding::weight).collect();

@@ -12,11 +12,20 @@ pub enum ApparentProtocol {
     /// TLS whose start was not captured, or that started mid-connection.
     Tls,
     Kafka,
+    Tds,
+    Amqp,
+    Nats,
+    Mqtt,
+    Zmtp,
+    Tns,
+    Thrift,
     /// `MySQL`'s X Protocol, which has its own port.
     MysqlX,
     Ssh,
     /// An additional subflow of Multipath TCP, which carries part of a connection's payload (RFC 8684).
     Subflow,
+    /// Joined midway, and the rest could belong to a decoded protocol.
+    Undecided,
     Unknown,
 }
 
@@ -27,9 +36,17 @@ impl fmt::Display for ApparentProtocol {
             Self::Http2 => "HTTP/2",
             Self::Tls => "TLS",
             Self::Kafka => "Kafka",
+            Self::Tds => "TDS (SQL Server)",
+            Self::Amqp => "AMQP",
+            Self::Nats => "NATS",
+            Self::Mqtt => "MQTT",
+            Self::Zmtp => "ZMTP (ZeroMQ)",
+            Self::Tns => "Oracle TNS",
+            Self::Thrift => "Thrift",
             Self::MysqlX => "MySQL's X Protocol",
             Self::Ssh => "SSH",
             Self::Subflow => "a subflow of Multipath TCP",
+            Self::Undecided => "several protocols",
             Self::Unknown => "another protocol",
         })
     }

@@ -52,6 +52,8 @@ pub enum Note {
     CapturedLate,
     /// The same, but too late to be waited for: an answer may have been paired with another request.
     CapturedTooLate,
+    /// A frame repeats payload, and its time is before that of an earlier frame in the file.
+    RepeatedBackInTime,
     /// A connection was joined midway, and requests were answered before the server had answered the unseen ones: answers
     /// may be shifted.
     Shifted,
@@ -70,6 +72,10 @@ pub enum Note {
     Translated {
         from: SocketAddr,
         to: SocketAddr,
+    },
+    /// Requests to this server went on, with the same payload, to another server of the capture before they were answered.
+    Relay {
+        server: SocketAddr,
     },
     /// A tap repeated many frames, but not nearly all. Repeats count as copies.
     UnsteadyTap,

@@ -10,6 +10,7 @@ use crate::flow::{ConnectionFlow, FinishedFlow, SharedTurns};
 use crate::limits;
 use crate::moment::CaptureMoment;
 use crate::packet::{PlainFrame, PlainSegment, Segment};
+use crate::relay::RelayedRequests;
 use crate::select::Selection;
 use crate::table::{ConnectionKey, ConnectionTable, KeptEntry};
 use crate::tls::KeyLog;
@@ -61,6 +62,7 @@ pub struct Connections<T> {
     /// State that the connections' memos share; `None` disables memos.
     turns: Option<SharedTurns>,
     totals: Totals,
+    relayed: RelayedRequests,
     flows: ConnectionTable<ConnectionEntry>,
     /// Closed connections in closing order, each with its closing time.
     closing: VecDeque<(u64, ConnectionKey)>,
@@ -97,6 +99,7 @@ impl<T: Tally> Connections<T> {
             is_listening: false,
             turns: Some(SharedTurns::default()),
             totals: Totals::default(),
+            relayed: RelayedRequests::default(),
             flows: ConnectionTable::default(),
             closing: VecDeque::new(),
             next_retired_ns: u64::MAX,
@@ -237,8 +240,13 @@ impl<T: Tally> Connections<T> {
             let recalls = |bare| entry.flow.recall(is_from_lesser, bare, at.number, &mut self.tally);
             if self.is_listening || !bare.as_ref().is_some_and(recalls) {
                 let segment = segment();
-                if entry.flow.repeats(&segment) && may_repeat(&segment) {
-                    return SegmentFate::Repeats;
+                if entry.flow.repeats(&segment) {
+                    if may_repeat(&segment) {
+                        return SegmentFate::Repeats;
+                    }
+                    if segment.payload_len > 0 && segment.time_ns < at.clock_ns {
+                        *self.totals.notes.entry(Note::RepeatedBackInTime).or_default() += 1;
+                    }
                 }
                 if entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(&segment) {
                     self.first(&segment, key, at);
@@ -452,6 +460,11 @@ impl<T: Tally> Connections<T> {
     pub fn finish(mut self) -> (T, Totals) {
         let mut open = self.flows.drain();
         open.sort_unstable_by_key(|of| of.1.number);
+        // What the content of one reveals of its server helps to decide the others.
+        for entry in &mut open {
+            entry.1.announce(&mut self.tally);
+            entry.1.flow.decide_by_content(&mut self.tally);
+        }
         for mut entry in open {
             self.end(&mut entry.1);
         }
@@ -461,6 +474,7 @@ impl<T: Tally> Connections<T> {
             self.totals.notes.insert(Note::Expansion, refused);
         }
         self.totals.notes.extend(self.translations.notes());
+        self.totals.notes.extend(self.relayed.relays().into_iter().map(|server| (Note::Relay { server }, 1)));
         (self.tally, self.totals)
     }
 
@@ -472,7 +486,8 @@ impl<T: Tally> Connections<T> {
         entry.release_all(&mut self.tally);
         self.shared.statements.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
-        let FinishedFlow { tcp, transport, other, notes, hits } = entry.flow.finish(&mut self.tally);
+        let FinishedFlow { tcp, transport, other, notes, hits, requests } = entry.flow.finish(&mut self.tally);
+        self.relayed.add(entry.flow.ends, &requests);
         self.shared.statements.withhold(false);
         self.hits += hits;
         let tcp = tcp.unwrap_or_default();

@@ -35,6 +35,7 @@ mod model;
 mod moment;
 pub mod packet;
 mod proxy;
+mod relay;
 mod select;
 mod table;
 mod tls;

@@ -119,11 +119,26 @@ pub const DEFERRED: usize = 1 << 16;
 /// Recent segments per direction whose digests are kept to detect retransmissions with different bytes.
 pub const RECENT: usize = 8;
 
-/// Payload frames without a protocol verdict after which a connection goes to `other`.
-pub const SNIFF_FRAMES: u64 = 64;
+/// Pieces of payload without a protocol verdict after which a connection goes to `other`.
+pub const SNIFF_FRAMES: usize = 64;
 
-/// Turns of both sides that must start as a protocol's messages do, before a connection joined midway is taken to be of it.
-pub const SNIFF_TURNS: usize = 3;
+/// Messages of each side that decide what a connection joined midway is.
+pub const SNIFF_MESSAGES: u64 = 3;
+
+/// Bytes, and pieces of payload, of a connection joined midway that wait for this: a message as long as many results may be under way.
+pub const SNIFF_BYTES: usize = 1 << 20;
+pub const SNIFF_PIECES: usize = 1 << 10;
+
+/// Frames with payload at the start of each connection that are compared to find proxies, and requests kept for this in all, 100 bytes
+/// each.
+pub const RELAY_FRAMES: u64 = 64;
+pub const RELAYED: usize = 1 << 14;
+
+/// Most requests with the same payload that are compared with each other.
+pub const RELAYED_ALIKE: usize = 64;
+
+/// Different requests that must go on to another server before theirs counts as a proxy: more than connections of one driver start with.
+pub const RELAYED_KINDS: usize = 4;
 
 /// How long a closed connection waits for stragglers: the maximum segment lifetime used in practice (RFC 9293 section 3.4.2 says two
 /// minutes; Linux waits one).

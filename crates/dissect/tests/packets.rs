@@ -102,6 +102,11 @@ fn sessions_over_ethernet_are_link() {
         ethernet(&[0x88, 0x64, 0x11, 0, 0, 7, len[0], len[1], 0x00, 0x21], packet)
     });
     has_headers(&book, [22, 20, 20]);
+    let short = around(|packet| {
+        let len = (packet.len() as u16 + 1).to_be_bytes();
+        ethernet(&[0x88, 0x64, 0x11, 0, 0, 7, len[0], len[1], 0x21], packet)
+    });
+    has_headers(&short, [21, 20, 20]);
     // Discovery, and control protocols, are something else.
     is_other(&around(|packet| ethernet(&[0x88, 0x64, 0x11, 0x65, 0, 7, 0, 4, 0xc0, 0x21], packet)));
     is_other(&around(|packet| ethernet(&[0x88, 0x64, 0x11, 0, 0, 7, 0, 4, 0xc0, 0x21], packet)));

@@ -145,6 +145,39 @@ fn keep_alives_are_control_whatever_their_byte() {
 }
 
 #[test]
+fn a_keep_alive_before_all_else_is_control_if_the_reply_says_so() {
+    let talk = Talk::new().send(Request, b"\0").ack(Response);
+    let go_on = |talk: Talk| talk.send(Request, GET).send(Response, VALUE).dissect();
+    let book = go_on(talk.clone().duplicate(1));
+    assert_eq!(book.row("GET").amounts(Request).payload(), GET.len() as u64);
+    assert_eq!((book.totals.tcp.retransmitted_bytes, book.names().contains(&"(undecoded)")), (1, false));
+    // A byte that the receiver did not have yet, or did not report, is payload.
+    for talk in [talk.clone(), talk.duplicate(2)] {
+        assert_eq!(go_on(talk).row("(undecoded)").amounts(Request)[Unknown], 1);
+    }
+}
+
+#[test]
+fn repeats_in_frames_out_of_time_order_are_told_of() {
+    let noted = |talk: &Talk| talk.dissect().totals.notes.get(&Note::RepeatedBackInTime).copied();
+    let mut talk = talking();
+    let copies: Vec<_> = talk
+        .frames
+        .iter()
+        .cloned()
+        .map(|mut frame| {
+            frame.time_ns += 100;
+            frame
+        })
+        .collect();
+    talk.frames.extend(copies);
+    assert_eq!(noted(&talk), Some(2));
+    talk.frames.sort_by_key(|frame| frame.time_ns);
+    assert_eq!(noted(&talk), None);
+    assert_eq!(noted(&talking().again(Request, 4, &SET[SET.len() - 4..])), None);
+}
+
+#[test]
 fn both_ends_open_at_once() {
     let open = |first, second| {
         Talk::new().segment(first, "S", b"").segment(second, "S", b"").again(first, 1, b"").again(second, 1, b"")

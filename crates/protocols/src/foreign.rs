@@ -95,14 +95,14 @@ fn is_definite(sniff: Sniff) -> bool {
 
 /// Returns whether the bytes carry the mark of a server.
 fn is_servers(bytes: &[u8]) -> bool {
-    mysql::is_greeting(bytes) || bytes.starts_with(X_HELLO)
+    mysql::is_greeting(bytes) || bytes.starts_with(X_HELLO) || bytes.starts_with(b"INFO {")
 }
 
 /// First message of a server of `MySQL`'s X Protocol: a notice with a hello.
 const X_HELLO: &[u8] = &[5, 0, 0, 0, 11, 8, 5, 26, 0];
 
 /// Returns the protocol whose unique first bytes these are.
-fn marked(bytes: &[u8]) -> Option<ApparentProtocol> {
+pub fn marked(bytes: &[u8]) -> Option<ApparentProtocol> {
     if bytes.starts_with(b"SSH-") {
         Some(ApparentProtocol::Ssh)
     } else if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
@@ -113,13 +113,56 @@ fn marked(bytes: &[u8]) -> Option<ApparentProtocol> {
     } else if mysql::is_greeting(bytes) {
         Some(ApparentProtocol::Ours(Protocol::Mysql))
     } else {
-        None
+        broker(bytes)
     }
+}
+
+/// Returns the message broker or remote call protocol whose first message this is.
+fn broker(bytes: &[u8]) -> Option<ApparentProtocol> {
+    match bytes {
+        // AMQP 0-9-1 section 4.2.2, AMQP 1.0 section 2.2.
+        [b'A', b'M', b'Q', b'P', 0..=3, 0..=1, 0..=9, _, ..] => Some(ApparentProtocol::Amqp),
+        // Both sides send their options as JSON.
+        [b'I', b'N', b'F', b'O', b' ', b'{', ..] | [b'C', b'O', b'N', b'N', b'E', b'C', b'T', b' ', b'{', ..] => {
+            Some(ApparentProtocol::Nats)
+        }
+        // CONNECT, its length in one or two bytes, and the protocol's name (MQTT 5.0 section 3.1).
+        [0x10, 0..=0x7f, name @ ..] | [0x10, 0x80..=0xff, 1..=0x7f, name @ ..]
+            if name.starts_with(b"\0\x04MQTT") || name.starts_with(b"\0\x06MQIsdp") =>
+        {
+            Some(ApparentProtocol::Mqtt)
+        }
+        // Signature and major version (ZMTP 3.1 section 2.2).
+        [0xff, _, _, _, _, _, _, _, _, 0x7f, 1..=3, ..] => Some(ApparentProtocol::Zmtp),
+        // Length, no checksums, CONNECT, and the versions 300 to 399.
+        [_, _, 0, 0, 1, 0, 0, 0, 1, 0x2c..=0x8f, ..] if has_length(bytes) => Some(ApparentProtocol::Tns),
+        [_, _, _, _, framed @ ..] if is_thrift_call(bytes) || is_thrift_call(framed) => Some(ApparentProtocol::Thrift),
+        _ => None,
+    }
+}
+
+/// Returns whether the first two bytes are the length of the message, as far as it is here.
+fn has_length(bytes: &[u8]) -> bool {
+    let len = bytes.first_chunk().map_or(0, |len| usize::from(u16::from_be_bytes(*len)));
+    if bytes.len() < SNIFF { len == bytes.len() } else { len >= SNIFF }
+}
+
+/// Version 1 and a call, then the name of the method with its length.
+fn is_thrift_call(bytes: &[u8]) -> bool {
+    let Some((&[0x80, 1, 0, 1 | 4, 0, 0, 0, len @ 1..=127], name)) = bytes.split_first_chunk::<8>() else {
+        return false;
+    };
+    let name = name.get(..usize::from(len)).unwrap_or(name);
+    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.:".contains(byte))
 }
 
 /// Returns a protocol recognised by lengths that agree.
 fn structured(side: Side, bytes: &[u8]) -> Option<ApparentProtocol> {
-    if side == Side::Request && is_kafka_request(bytes) { Some(ApparentProtocol::Kafka) } else { None }
+    match side {
+        Side::Request if is_kafka_request(bytes) => Some(ApparentProtocol::Kafka),
+        _ if is_tds(bytes) => Some(ApparentProtocol::Tds),
+        _ => None,
+    }
 }
 
 /// RFC 8446 section 5.1: a record's type, version and length.
@@ -128,7 +171,14 @@ fn is_tls(bytes: &[u8]) -> bool {
     (1..=(1 << 14) + 2048).contains(&(usize::from(high) << 8 | usize::from(low)))
 }
 
-/// Length, API key, version, correlation id, and the client's name with its length.
+/// Type, status, length, process, packet number and window (MS-TDS section 2.2.3.1). A batch, a call, an answer, a login or its prelude.
+fn is_tds(bytes: &[u8]) -> bool {
+    let Some(&[1 | 3 | 4 | 0x10 | 0x12, 0 | 1, high, low, _, _, _, 0]) = bytes.first_chunk() else { return false };
+    let len = usize::from(u16::from_be_bytes([high, low]));
+    if bytes.len() < SNIFF { len == bytes.len() } else { (SNIFF..=32 << 10).contains(&len) }
+}
+
+/// Length, API key, version, correlation id, and the client's name with its length, which is -1 without a name.
 fn is_kafka_request(bytes: &[u8]) -> bool {
     let Some((&[l0, l1, l2, l3, key0, key1, version0, version1, _, _, _, _, name0, name1], name)) =
         bytes.split_first_chunk::<14>()
@@ -140,7 +190,10 @@ fn is_kafka_request(bytes: &[u8]) -> bool {
     let name_len = usize::from(u16::from_be_bytes([name0, name1]));
     let named = name.get(..name_len.min(name.len())).unwrap_or_default();
     let is_name = (1..=128).contains(&name_len) && named.iter().all(u8::is_ascii_graphic);
-    (10 + name_len as u32..=100 << 20).contains(&len) && key <= 92 && version <= 20 && is_name
+    // Without a name, only the length agrees.
+    let is_whole = matches!(name_len, 0 | 0xffff) && bytes.len() < SNIFF && bytes.len() as u64 == 4 + u64::from(len);
+    let fits = (10..=100 << 20).contains(&len) && (!is_name || len as usize >= 10 + name_len);
+    fits && key <= 92 && version <= 20 && (is_name || is_whole)
 }
 
 #[cfg(test)]
@@ -164,7 +217,23 @@ mod tests {
         let answer = b"\x01\0\0\x01\x01\x27\0\0\x02\x03def\0\0\0\x111";
         let kafka = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka\x0blibrdkafka\x062.3.0\0";
         let hello = b"\x17\x03\x03\0\x29\0\x01\x02\x03\x04";
-        let cases: [(ApparentProtocol, Side, &[u8]); 18] = [
+        let metadata = b"\0\0\0\x19\0\x03\0\0\0\0\0\x01\0\x0bkafka-admin\0\0\0\0";
+        let prelude = b"\x12\x01\0\x1a\0\0\x01\0\0\0\x0b\0\x06\x01\0\x11\0\x01\xff\x0f\0\x07\xd0\0\0\0";
+        let connect = b"\0\x23\0\0\x01\0\0\0\x01\x3e\x01\x2c\0\0\x20\0\xff\xff\x7f\x08\0\0\0\x01\0\0\0\0(C=(A))";
+        let cases: [(ApparentProtocol, Side, &[u8]); 31] = [
+            (ApparentProtocol::Kafka, Side::Request, metadata),
+            (ApparentProtocol::Kafka, Side::Request, b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff"),
+            (ApparentProtocol::Tds, Side::Request, prelude),
+            (ApparentProtocol::Tds, Side::Response, b"\x04\x01\0\x15\0\x33\x01\0\xfd\0\0\0\0\0\0\0\0\0\0\0\0"),
+            (ApparentProtocol::Amqp, Side::Request, b"AMQP\0\0\x09\x01"),
+            (ApparentProtocol::Nats, Side::Response, b"INFO {\"server_id\":\"NA\"}\r\n"),
+            (ApparentProtocol::Nats, Side::Request, b"CONNECT {\"verbose\":false}\r\n"),
+            (ApparentProtocol::Mqtt, Side::Request, b"\x10\x0d\0\x04MQTT\x04\x02\0\x3c\0\x01a"),
+            (ApparentProtocol::Mqtt, Side::Request, b"\x10\x8d\x01\0\x06MQIsdp\x03\x02\0\x3c\0\x7fa"),
+            (ApparentProtocol::Zmtp, Side::Request, b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL"),
+            (ApparentProtocol::Tns, Side::Request, connect),
+            (ApparentProtocol::Thrift, Side::Request, b"\x80\x01\0\x01\0\0\0\x04ping\0\0\0\x01\0"),
+            (ApparentProtocol::Thrift, Side::Request, b"\0\0\0\x11\x80\x01\0\x01\0\0\0\x04ping\0\0\0\x01\0"),
             (ApparentProtocol::Ours(Protocol::Mysql), Side::Response, greeting),
             (ApparentProtocol::Ours(Protocol::Mysql), Side::Request, login),
             (ApparentProtocol::Ours(Protocol::Mysql), Side::Request, b"\x09\0\0\0\x03SELECT 1"),

@@ -22,14 +22,16 @@ pub mod mysql;
 pub mod pattern;
 pub mod pgwire;
 pub mod resp;
+mod servers;
 pub mod ssdb;
 pub mod statement;
 mod verb;
 mod words_by_length;
 
 pub use cql::SharedStatements;
-pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look};
+pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look, marked};
 pub use given::GivenStatements;
+pub use servers::KnownServers;
 
 use overhead_decode::{DecodeStep, Decoder, Expansion, Input, MessageBoundary, Out, Reader};
 use overhead_model::{Protocol, Side};
@@ -101,6 +103,8 @@ pub struct SharedContext {
     pub statements: SharedStatements,
     /// Texts of statements prepared before the capture.
     pub given: GivenStatements,
+    /// Servers of earlier connections, as far as no port names them.
+    pub servers: KnownServers,
     /// The budget for decompressed bodies.
     expansion: Arc<Expansion>,
 }
@@ -113,6 +117,11 @@ impl SharedContext {
         self
     }
 
+    /// Returns a context for decoding bytes to find out what they are: it knows nothing, and spends nothing.
+    pub fn for_trial() -> Self {
+        Self { expansion: Arc::new(Expansion::limited(0, 0)), ..Self::default() }
+    }
+
     /// Returns how many compressed bodies were refused because the budget was spent.
     pub fn refused(&self) -> u64 {
         self.expansion.refused()
@@ -121,6 +130,11 @@ impl SharedContext {
 
 pub fn sniff(protocol: Protocol, bytes: &[u8]) -> Sniff {
     (facts(protocol).sniff)(bytes)
+}
+
+/// Returns whether `name` is a request of `protocol`. Only decoders of RESP accept any name.
+pub fn is_known_request(protocol: Protocol, name: &str) -> bool {
+    protocol != Protocol::Resp || resp::is_command(name)
 }
 
 /// Defines the enum of all decoders and its dispatch, with one line per protocol.

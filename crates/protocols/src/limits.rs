@@ -17,6 +17,9 @@ pub const SHARED_STATEMENTS: usize = 32 << 10;
 /// Bytes of the first payload inspected to recognise the protocol on an unknown port.
 pub const SNIFF: usize = 64;
 
+/// Servers whose protocol is remembered to recognise it on connections joined midway, about 100 bytes each.
+pub const SERVERS: usize = 4 << 10;
+
 /// Columns of a PostgreSQL result whose types are remembered (the server's `MaxTupleAttributeNumber`); further ones are
 /// untyped.
 pub const COLUMNS: usize = 1664;

@@ -81,7 +81,6 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
     warnings.warn_of_unseen_statements(&operations);
     warnings.warn_of_load(&operations);
     warnings.warn_of_generator(&facts.counters);
-    warnings.warn_of_both_legs(&connections);
     warnings.warn_of_translated_twins(&connections);
     let (warnings, exit) = warnings.settle();
     let mut run = build_run(

@@ -16,6 +16,11 @@ use std::collections::BTreeMap;
 /// Maximum number of other protocols and ports named if the capture has nothing that was asked for.
 const OTHERS: usize = 6;
 
+/// Returns whether there is no frame without payload, and only one side of each connection.
+fn has_one_side_alone(tcp: &TcpTotals) -> bool {
+    tcp.control_frames == 0 && [tcp.request_only, tcp.response_only].contains(&tcp.connections)
+}
+
 /// Collects the warnings of a run.
 #[derive(Debug, Default)]
 pub struct Warnings {
@@ -142,13 +147,18 @@ impl Warnings {
             ));
         }
         if totals.tcp.gap_bytes > 0 {
-            let (where_from, lost) = if totals.transport().has_frames() {
-                ("are in no captured frame (gaps in the TCP sequence)", "frames")
+            let (where_from, why) = if !totals.transport().has_frames() {
+                ("were written and not captured (gaps in the streams)", "the capture lost calls")
+            } else if has_one_side_alone(&totals.tcp) {
+                (
+                    "are in no captured frame (gaps in the TCP sequence)",
+                    "the file has only frames with payload, and of one side, as a filter on content leaves them; capture with a filter on hosts and ports instead",
+                )
             } else {
-                ("were written and not captured (gaps in the streams)", "calls")
+                ("are in no captured frame (gaps in the TCP sequence)", "the capture lost frames")
             };
             self.partial(format!(
-                "{} {where_from}: the capture lost {lost}, and these bytes are posted nowhere",
+                "{} {where_from}: {why}, and these bytes are posted nowhere",
                 counted(totals.tcp.gap_bytes, "byte")
             ));
         }
@@ -259,6 +269,12 @@ impl Warnings {
                 "{} {place} {} of Multipath TCP, which can spread one payload over several: rows may be incomplete, and the payload of further subflows is in `unknown` or `other`; measure without it (`sysctl net.mptcp.enabled=0`)",
                 counted(count, "connection"),
                 if count == 1 { "is" } else { "are" }
+            ));
+        }
+        if look == ApparentProtocol::Undecided {
+            let (subject, was) = (counted(count, "connection"), if count == 1 { "was" } else { "were" });
+            return self.partial(format!(
+                "{subject} {place} {was} joined midway, and too little followed to recognise the protocol: counted as `other`; name it with --db and --port {port}"
             ));
         }
         let subject = format!("{} {place} {look_like} {look}", counted(count, "connection"));
@@ -373,6 +389,23 @@ mod tests {
         );
         let long = said(Note::LongBody, 2);
         assert!(long.starts_with("2 compressed messages claim to decompress to more than 64 MiB"), "{long}");
+    }
+
+    #[test]
+    fn what_a_filter_left_out_was_not_lost_by_the_capture() {
+        let said = |tcp: TcpTotals| {
+            let mut warnings = Warnings::default();
+            warnings.warn_of_totals(&Totals { frames: 9, tcp, ..Totals::default() });
+            let (sentences, status) = warnings.settle();
+            assert_eq!(status, exit::PARTIAL);
+            sentences.concat()
+        };
+        let part =
+            TcpTotals { connections: 2, payload_bytes: 9, gap_bytes: 9, request_only: 2, ..TcpTotals::default() };
+        assert!(said(part).contains("a filter on content"), "{}", said(part));
+        for other in [TcpTotals { control_frames: 1, ..part }, TcpTotals { request_only: 1, ..part }] {
+            assert!(said(other).contains("the capture lost frames"), "{}", said(other));
+        }
     }
 
     #[test]

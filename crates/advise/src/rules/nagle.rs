@@ -19,11 +19,16 @@ pub struct NagleDelays {
     rows: BTreeMap<(usize, Side), FoundOperations>,
 }
 
-const REMEDIES: &[Remedy] = remedies! {
+const CLIENT_REMEDIES: &[Remedy] = remedies! {
     "pymemcache": "Client(…, no_delay=True)",
     "libmemcached": "MEMCACHED_BEHAVIOR_TCP_NODELAY",
     "pgjdbc, MySQL Connector/J": "tcpNoDelay=true (the default)",
     "sockets": "setsockopt(TCP_NODELAY), or one write (writev, TCP_CORK) for each message",
+};
+
+/// A client cannot change how its server sends.
+const SERVER_REMEDIES: &[Remedy] = remedies! {
+    "the server's sockets": "setsockopt(TCP_NODELAY), or one write (writev, TCP_CORK) for each answer",
 };
 
 impl Rule for NagleDelays {
@@ -42,18 +47,26 @@ impl Rule for NagleDelays {
         if times < STALLS {
             return None;
         }
-        let who = if side == Side::Request { "client" } else { "server" };
+        let (who, remedies) = held_by(side);
         let mean = ns as f64 / times as f64 / 1e6;
         let title = format!(
             "{times} times the {who} held the rest of a message back until it was acknowledged, {mean:.0} ms later on average"
         );
         Some(AdviceFinding {
-            remedies: REMEDIES.to_vec(),
+            remedies: remedies.to_vec(),
             certainty: Certainty::Exact,
             computed: "time between two segments of a message, 35 to 250 ms, if the second follows an acknowledgment without payload within 5 ms".to_owned(),
             unknown: "whether the rest of the message was ready throughout",
             ..AdviceFinding::new(title, row, times, example).waiting(ns)
         })
+    }
+}
+
+/// Returns who holds back what `side` sends, and the settings that avoid it.
+fn held_by(side: Side) -> (&'static str, &'static [Remedy]) {
+    match side {
+        Side::Request => ("client", CLIENT_REMEDIES),
+        Side::Response => ("server", SERVER_REMEDIES),
     }
 }
 
@@ -64,4 +77,16 @@ fn held_ns(before: &SeenPiece, piece: &SeenPiece) -> Option<u64> {
         .bare_ns
         .is_some_and(|bare| bare > before.time_ns && bare <= piece.time_ns && piece.time_ns - bare <= AT_ONCE_NS);
     (DELAY_NS.contains(&waited) && acknowledged).then_some(waited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_of_the_server_has_no_remedy_of_clients() {
+        let ((_, of_clients), (who, of_servers)) = (held_by(Side::Request), held_by(Side::Response));
+        assert_eq!(who, "server");
+        assert!(!of_servers.is_empty() && of_servers.iter().all(|remedy| !of_clients.contains(remedy)));
+    }
 }

@@ -121,6 +121,13 @@ impl StreamReassembly {
         (self.next, self.low, self.high, self.acked) = (ORIGIN, ORIGIN, ORIGIN, ORIGIN);
     }
 
+    /// Moves the start of the stream behind the byte that it started with.
+    pub fn restart(&mut self) {
+        if let Some(seq) = self.next_seq {
+            self.start(seq.wrapping_add(1));
+        }
+    }
+
     pub fn syn_seen(&self) -> bool {
         self.isn.is_some()
     }

@@ -11,6 +11,7 @@ mod probe;
 mod recall;
 mod recent;
 mod sniffing;
+mod trial;
 mod turn;
 mod turns;
 
@@ -18,6 +19,7 @@ use crate::early::EarlyPart;
 use crate::ledger::{ChargeOwner, ConnectionLedger, LedgerReader};
 use crate::limits;
 use crate::packet::{self, Segment};
+use crate::relay::FirstRequests;
 use crate::select::PortVerdict;
 use crate::tls::{ClearPart, KeyLog};
 use counts::FlowCounts;
@@ -61,6 +63,7 @@ pub struct ConnectionFlow {
     /// The port names one protocol, and no bytes have confirmed it yet.
     unproven: bool,
     memory: MemoMode,
+    requests: FirstRequests,
     /// As of the last segment on the general path: nothing is held or was given up, no byte probes a window, both ends have room, all
     /// acknowledged bytes were seen, and neither end has sent a FIN.
     is_settled: bool,
@@ -94,6 +97,7 @@ pub struct FinishedFlow {
     pub notes: BTreeMap<Note, u64>,
     /// Frames counted from memory.
     pub hits: u64,
+    pub requests: FirstRequests,
 }
 
 impl ConnectionFlow {
@@ -144,6 +148,7 @@ impl ConnectionFlow {
             server_port: verdict.server_port,
             seen: [false; 2],
             memory: MemoMode::new(turns),
+            requests: FirstRequests::default(),
             is_settled: false,
             has_released: false,
             stream: segment.stream.map(|piece| Box::new(StreamIdentity::new(piece))),
@@ -209,6 +214,7 @@ impl ConnectionFlow {
             + self.book.held()
             + self.halves.iter().map(StreamReassembly::held).sum::<usize>()
             + self.memory.held()
+            + self.requests.held()
             + stage
     }
 
@@ -250,6 +256,7 @@ impl ConnectionFlow {
         self.probes.swap(0, 1);
         self.seen.swap(0, 1);
         self.book.swap_sides();
+        self.requests.clear();
         if let FlowStage::Sniffing(sniffing) = &mut self.stage {
             sniffing.swap_sides();
         }
@@ -294,6 +301,9 @@ impl ConnectionFlow {
         let acked = self.acknowledge(side, segment, tally);
         self.note_wait(side, segment);
         if segment.payload_len > 0 {
+            if self.counts.payload_frames <= limits::RELAY_FRAMES {
+                self.requests.add(side, segment);
+            }
             let before = self.before(side);
             self.payload(side, segment, number, tally);
             if let Some(before) = before {
@@ -322,7 +332,9 @@ impl ConnectionFlow {
         }
         // Only after the segment is handled: client and server may turn out to be swapped.
         self.decide(tally);
-        if self.counts.payload_frames > limits::SNIFF_FRAMES && matches!(self.stage, FlowStage::Sniffing(_)) {
+        if let FlowStage::Sniffing(sniffing) = &self.stage
+            && sniffing.is_full(self.mid_stream)
+        {
             self.decide_at_last(tally);
         }
     }
@@ -395,6 +407,9 @@ impl ConnectionFlow {
             return None;
         }
         let of = side.other();
+        if self.probes[of as usize].is_some() && packet::sacks_last_byte(segment.options, segment.ack) {
+            self.drop_keep_alive(of, tally);
+        }
         let half = &mut self.halves[of as usize];
         if !segment.flags.rst {
             half.window(segment.window);
@@ -437,12 +452,15 @@ impl ConnectionFlow {
         self.book.charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
     }
 
-    /// Returns the owner of a frame that concerns no byte: the latest operation. If the latest TLS records still wait for a library's call,
-    /// this is the operation of the last one.
+    /// Returns the owner of a frame that concerns no byte: the latest operation. If the latest bytes still wait, for a TLS
+    /// library's call or for the verdict on the protocol, this is the operation of the last one.
     fn latest(&self) -> ChargeOwner {
         let awaited = match &self.stage {
             FlowStage::Decoding(DecodingStage { engine, .. }) => engine.awaited(),
-            _ => None,
+            FlowStage::Sniffing(sniffing) => {
+                sniffing.latest().map(|side| (side, self.halves[side as usize].next.saturating_sub(ORIGIN)))
+            }
+            FlowStage::Other => None,
         };
         awaited.map_or(ChargeOwner::Latest, |(side, end)| ChargeOwner::Byte(side, end.saturating_sub(1)))
     }
@@ -464,7 +482,7 @@ impl ConnectionFlow {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
             let other = self.counts.wire_bytes;
-            return FinishedFlow { tcp: None, transport: None, other, notes, hits: self.hits() };
+            return FinishedFlow { other, notes, hits: self.hits(), ..FinishedFlow::default() };
         };
         self.leave_midst();
         engine.finish(&mut LedgerReader::new(&mut self.book, protocol, tally));
@@ -480,7 +498,8 @@ impl ConnectionFlow {
         }
         tally.connection(self.summary(protocol, &tcp));
         let transport = Some(self.transport());
-        FinishedFlow { tcp: Some(tcp), transport, other: 0, notes: self.book.take_notes(), hits: self.hits() }
+        let (notes, requests) = (self.book.take_notes(), std::mem::take(&mut self.requests));
+        FinishedFlow { tcp: Some(tcp), transport, other: 0, notes, hits: self.hits(), requests }
     }
 
     fn transport(&self) -> Transport {

@@ -2,7 +2,8 @@
 
 use super::ConnectionFlow;
 use super::half::{EarlySegment, ORIGIN, StreamPlace};
-use super::sniffing::{DecodingStage, FlowStage, HeldPayload};
+use super::sniffing::{DecodingStage, FlowStage};
+use super::trial::HeldPayload;
 use crate::ledger::{Arrival, ChargeOwner, LedgerReader};
 use crate::packet::Segment;
 use overhead_decode::Note;
@@ -26,6 +27,10 @@ impl ConnectionFlow {
         if start == half.next && half.is_ahead() {
             self.book.note(Note::CapturedTooLate);
         }
+        if start == ORIGIN && len == 1 && self.may_be_keep_alive(side, segment) {
+            return self.hold_probe(side, segment, start, number);
+        }
+        let half = &self.halves[side as usize];
         if half.is_next(start) && self.probes[side as usize].is_none() {
             self.next_bytes(side, segment, len, tally);
             return;

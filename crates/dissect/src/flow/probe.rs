@@ -5,6 +5,7 @@
 //! at the time of the probe.
 
 use super::ConnectionFlow;
+use super::half::ORIGIN;
 use crate::packet::{Headers, Segment};
 use overhead_model::{Account, Side, Tally};
 
@@ -36,6 +37,12 @@ impl ConnectionFlow {
         if !bare || !self.halves[side as usize].is_probe(at, payload_len) {
             return false;
         }
+        self.hold_probe(side, segment, at, number);
+        true
+    }
+
+    /// Keeps a byte until its fate is known.
+    pub(super) fn hold_probe(&mut self, side: Side, segment: &Segment<'_>, at: u64, number: u64) {
         self.probes[side as usize] = Some(Box::new(ZeroWindowProbe {
             offset: at,
             byte: segment.payload.first().copied(),
@@ -45,7 +52,23 @@ impl ConnectionFlow {
             wire_len: segment.wire_len,
             headers: segment.headers,
         }));
-        true
+    }
+
+    /// Returns whether the first byte of a side, on a connection joined midway, may be a keep-alive, which repeats an earlier byte (RFC
+    /// 9293 section 3.8.4).
+    pub(super) fn may_be_keep_alive(&self, side: Side, segment: &Segment<'_>) -> bool {
+        let half = &self.halves[side as usize];
+        let is_bare = !(segment.flags.syn || segment.flags.fin || segment.flags.rst);
+        is_bare && self.mid_stream && segment.stream.is_none() && half.high == ORIGIN && half.acked == ORIGIN
+    }
+
+    /// Treats such a byte as a keep-alive, since the receiver had it before (RFC 2883): the stream starts behind it.
+    pub(super) fn drop_keep_alive<T: Tally>(&mut self, side: Side, tally: &mut T) {
+        let is_first = |probe: &ZeroWindowProbe| probe.offset == ORIGIN && self.halves[side as usize].high == ORIGIN;
+        if self.mid_stream && self.probes[side as usize].as_deref().is_some_and(is_first) {
+            self.reject_probe(side, tally);
+            self.halves[side as usize].restart();
+        }
     }
 
     /// Accepts a probe that the receiver has acknowledged.

@@ -2,15 +2,15 @@
 
 use super::ConnectionFlow;
 use super::midst::MidStreamPairing;
+use super::trial::{HeldPayload, Roles, TrialVerdict};
 use crate::engine::ConnectionEngine;
-use crate::ledger::Arrival;
 use crate::limits;
 use crate::proxy;
 use crate::tls::KeyLog;
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_model::{DecidedBy, Protocol, Side, Tally, Trace};
 use overhead_protocols::{
-    AnyDecoder, SharedContext, Sniff, SniffVerdict, judge, judge_both, judge_so_far, look, sniff,
+    AnyDecoder, SharedContext, Sniff, SniffVerdict, judge, judge_both, judge_so_far, look, marked, sniff,
 };
 use std::sync::Arc;
 
@@ -35,6 +35,10 @@ pub(super) struct SniffingStage {
     /// The captured start of each direction.
     pieces: Vec<(Side, HeldPayload)>,
     held: usize,
+    /// Changes of the sender.
+    turns: u32,
+    /// Their number at which the candidates are compared next.
+    next_turn: u32,
     expects_calls: bool,
 }
 
@@ -45,19 +49,6 @@ enum OpenQuestion {
     Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext },
     /// Whether it is the port's protocol.
     Whether(DecodingStage),
-}
-
-/// A piece of payload that waits for the verdict on the protocol.
-#[derive(Debug)]
-pub(super) enum HeldPayload {
-    Bytes(Vec<u8>),
-    Opaque(u64),
-    /// Bytes outside the stream: `len` of them, as far as captured.
-    Stray {
-        bytes: Vec<u8>,
-        frame: Arrival,
-        len: u64,
-    },
 }
 
 impl ConnectionFlow {
@@ -159,13 +150,8 @@ impl ConnectionFlow {
             FlowStage::Sniffing(sniffing) if matches!(sniffing.question, OpenQuestion::Whether(_)) => {
                 self.decide_expected(true, tally);
             }
-            FlowStage::Sniffing(_) => {
-                self.decide_which(true, tally);
-                if let FlowStage::Sniffing(sniffing) = &self.stage {
-                    let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
-                    self.leave(&starts);
-                }
-            }
+            FlowStage::Sniffing(_) if self.mid_stream => self.decide_midway(true, tally),
+            FlowStage::Sniffing(_) => self.leave(tally),
             _ => {}
         }
     }
@@ -193,17 +179,59 @@ impl ConnectionFlow {
         self.decide_at_last(tally);
     }
 
-    /// Stops decoding, and notes what else the bytes look like.
-    fn leave(&mut self, starts: &[Vec<u8>; 2]) {
+    /// Decodes the protocol that is known of the server, unless the bytes contradict it. Otherwise stops decoding, and notes what else
+    /// the bytes look like.
+    fn leave<T: Tally>(&mut self, tally: &mut T) {
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return };
+        let starts = Side::BOTH.map(|side| start_of(&sniffing.pieces, side));
+        let expected = if sniffing.held == 0 { self.expected_roles() } else { self.known_roles() };
+        if let Some((protocol, client)) = expected {
+            let is_foreign = |side: Side| {
+                let role = if client == Side::Request { side } else { side.other() };
+                matches!(judge(protocol, role, &starts[side as usize], self.mid_stream), SniffVerdict::Foreign(_))
+            };
+            if !Side::BOTH.into_iter().any(is_foreign) {
+                return self.begin_midway((protocol, client), tally);
+            }
+        }
         let looks = |side: Side| {
             look(&starts[side as usize])
                 .map(|(look, of)| (look, if of == Side::Response { side } else { side.other() }))
         };
         if let Some((look, server)) = Side::BOTH.into_iter().find_map(looks) {
+            // Few bytes, but unique ones.
+            if let ApparentProtocol::Ours(protocol) = look
+                && self.mid_stream
+                && self.is_possible((protocol, server.other()))
+            {
+                return self.begin_midway((protocol, server.other()), tally);
+            }
             let port = self.ends[server as usize].port();
             self.book.note(Note::Foreign(ForeignTraffic { port, look, expected: None }));
         }
         self.stage = FlowStage::Other;
+    }
+
+    /// Returns whether the protocol is a candidate, and the roles do not contradict what is known.
+    fn is_possible(&self, (protocol, client): Roles) -> bool {
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return false };
+        let OpenQuestion::Which { candidates, .. } = &sniffing.question else { return false };
+        candidates.contains(&protocol) && (self.decided_by == DecidedBy::Content || client == Side::Request)
+    }
+
+    /// Returns the roles that earlier connections with the server suggest.
+    fn known_roles(&self) -> Option<Roles> {
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return None };
+        let OpenQuestion::Which { shared, .. } = &sniffing.question else { return None };
+        shared.servers.roles(self.ends).filter(|roles| self.is_possible(*roles))
+    }
+
+    /// Returns the roles that earlier connections with the server suggest, or else the port.
+    fn expected_roles(&self) -> Option<Roles> {
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return None };
+        let OpenQuestion::Which { candidates, .. } = &sniffing.question else { return None };
+        let own = self.server_port.and_then(|port| candidates.iter().find(|of| of.ports().contains(&port)));
+        self.known_roles().or(own.filter(|_| self.mid_stream).map(|protocol| (*protocol, Side::Request)))
     }
 
     pub(super) fn decide<T: Tally>(&mut self, tally: &mut T) {
@@ -213,13 +241,14 @@ impl ConnectionFlow {
             return;
         }
         match question {
-            OpenQuestion::Which { .. } => self.decide_which(false, tally),
+            OpenQuestion::Which { .. } if self.mid_stream => self.decide_midway(false, tally),
+            OpenQuestion::Which { .. } => self.decide_which(tally),
             OpenQuestion::Whether(_) => self.decide_expected(false, tally),
         }
     }
 
-    /// Tries to detect which of several protocols the pieces so far belong to. `is_last` means that no more will come.
-    fn decide_which<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
+    /// Tries to detect which of several protocols the pieces so far belong to.
+    fn decide_which<T: Tally>(&mut self, tally: &mut T) {
         let FlowStage::Sniffing(sniffing) = &self.stage else { return };
         let SniffingStage { question: OpenQuestion::Which { candidates, .. }, pieces, .. } = &**sniffing else {
             return;
@@ -229,32 +258,54 @@ impl ConnectionFlow {
         if pieces.iter().any(is_begun) && starts.iter().all(Vec::is_empty) {
             return;
         }
-        let first = pieces.first().filter(|_| !self.mid_stream).map(|(side, _)| *side);
-        // The first bytes of a connection joined midway may be the middle of a message, and look like another protocol's.
-        let is_marked =
-            |start: &Vec<u8>| look(start).is_some_and(|(look, _)| !matches!(look, ApparentProtocol::Ours(_)));
-        let told = if self.mid_stream && candidates.len() > 1 && !starts.iter().any(is_marked) {
-            match told_by_turns(candidates, pieces, self.server_port, is_last) {
-                ToldProtocol::Foreign => told(candidates, &starts, first),
-                told => told,
-            }
-        } else {
-            told(candidates, &starts, first)
-        };
-        match told {
-            ToldProtocol::Of(protocol, client) => {
-                let is_contrary = client == Side::Response && self.is_by_port_alone();
-                if is_contrary && !is_last && starts.iter().any(Vec::is_empty) {
-                    return;
-                }
-                if self.is_reversed(protocol, &starts) {
-                    self.decided_by = DecidedBy::Content;
-                }
-                self.begin(protocol, client, tally);
-            }
+        match told(candidates, &starts, pieces.first().map(|(side, _)| *side)) {
+            ToldProtocol::Of(protocol, client) => self.begin(protocol, client, tally),
             ToldProtocol::Open => {}
-            ToldProtocol::Foreign => self.leave(&starts),
+            ToldProtocol::Foreign => self.leave(tally),
         }
+    }
+
+    /// Compares how well the pieces of a connection joined midway fit each protocol.
+    fn compare_protocols(&self) -> Option<TrialVerdict> {
+        let FlowStage::Sniffing(sniffing) = &self.stage else { return None };
+        let OpenQuestion::Which { candidates, .. } = &sniffing.question else { return None };
+        let may_swap = self.decided_by != DecidedBy::Socket;
+        Some(TrialVerdict::new(candidates, &sniffing.pieces, self.expected_roles(), may_swap))
+    }
+
+    /// Tries to detect the protocol of a connection joined midway, and which end is the server. `is_last` means that no more will come.
+    fn decide_midway<T: Tally>(&mut self, is_last: bool, tally: &mut T) {
+        let FlowStage::Sniffing(sniffing) = &mut self.stage else { return };
+        if !is_last && !sniffing.is_due() {
+            return;
+        }
+        let Some(verdict) = self.compare_protocols() else { return };
+        match verdict.roles(is_last) {
+            Some(roles) => self.begin_midway(roles, tally),
+            None if is_last => {
+                self.leave(tally);
+                if verdict.is_possible() && matches!(self.stage, FlowStage::Other) {
+                    self.note_foreign(ApparentProtocol::Undecided, None);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Decides at the end of the capture, if the content of a connection joined midway suffices.
+    pub fn decide_by_content<T: Tally>(&mut self, tally: &mut T) {
+        if self.mid_stream
+            && let Some(roles) = self.compare_protocols().and_then(|verdict| verdict.roles(true))
+        {
+            self.begin_midway(roles, tally);
+        }
+    }
+
+    fn begin_midway<T: Tally>(&mut self, (protocol, client): Roles, tally: &mut T) {
+        if client == Side::Response {
+            self.decided_by = DecidedBy::Content;
+        }
+        self.begin(protocol, client, tally);
     }
 
     /// Starts to decode, with the waiting pieces first.
@@ -265,6 +316,7 @@ impl ConnectionFlow {
         self.stage = FlowStage::Decoding(match question {
             OpenQuestion::Which { keys, shared, .. } => {
                 tally.trace(Trace::Decoding { protocol });
+                shared.servers.add(self.ends[client.other() as usize], protocol);
                 DecodingStage::new(protocol, self.mid_stream, keys, &shared)
             }
             OpenQuestion::Whether(decoding) => decoding,
@@ -276,16 +328,20 @@ impl ConnectionFlow {
         if swap {
             self.swap_sides(tally);
         }
+        if self.mid_stream {
+            self.midst = MidStreamPairing::for_protocol(protocol);
+        }
         for (side, piece) in pieces {
             let side = if swap { side.other() } else { side };
+            let before = self.before(side);
             match piece {
                 HeldPayload::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
                 HeldPayload::Opaque(n) => self.decode(side, &[], n, tally),
                 HeldPayload::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
             }
-        }
-        if self.mid_stream {
-            self.midst = MidStreamPairing::for_protocol(protocol);
+            if let Some(before) = before {
+                self.compare(before);
+            }
         }
     }
 }
@@ -297,7 +353,7 @@ impl SniffingStage {
     }
 
     fn new(question: OpenQuestion) -> Self {
-        Self { question, pieces: Vec::new(), held: 0, expects_calls: false }
+        Self { question, pieces: Vec::new(), held: 0, turns: 0, next_turn: 1, expects_calls: false }
     }
 
     pub fn expect_calls(&mut self) {
@@ -307,8 +363,19 @@ impl SniffingStage {
         }
     }
 
+    /// Returns whether enough waits to decide by it.
+    pub fn is_full(&self, mid_stream: bool) -> bool {
+        let pieces = if mid_stream { limits::SNIFF_PIECES } else { limits::SNIFF_FRAMES };
+        self.pieces.len() > pieces || (mid_stream && self.held > limits::SNIFF_BYTES)
+    }
+
     pub fn held(&self) -> usize {
         self.held
+    }
+
+    /// Returns the side of the latest bytes.
+    pub fn latest(&self) -> Option<Side> {
+        self.pieces.last().map(|(side, _)| *side)
     }
 
     pub fn swap_sides(&mut self) {
@@ -321,7 +388,18 @@ impl SniffingStage {
         if let HeldPayload::Bytes(bytes) | HeldPayload::Stray { bytes, .. } = &piece {
             self.held += bytes.len();
         }
+        self.turns += u32::from(self.pieces.last().is_some_and(|(last, _)| *last != side));
         self.pieces.push((side, piece));
+    }
+
+    /// Returns whether to compare candidates now: after one turn, two, four and so on, so that all comparisons together take no longer
+    /// than the last two.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.turns >= self.next_turn;
+        if is_due {
+            self.next_turn = 2 * self.turns;
+        }
+        is_due
     }
 }
 
@@ -356,10 +434,15 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
     // Some messages with one protocol's mark also fit another protocol, which lacks that mark.
     let is_other =
         |look: ApparentProtocol| matches!(look, ApparentProtocol::Ours(marked) if !candidates.contains(&marked));
-    if starts.iter().any(|start| look(start).is_some_and(|(look, _)| is_other(look))) {
+    let is_foreign = |look: ApparentProtocol| !matches!(look, ApparentProtocol::Ours(_));
+    if starts
+        .iter()
+        .any(|start| look(start).is_some_and(|(look, _)| is_other(look)) || marked(start).is_some_and(is_foreign))
+    {
         return ToldProtocol::Foreign;
     }
-    let mut is_open = false;
+    // A message of the other side may be clearer.
+    let mut is_open = starts.iter().any(Vec::is_empty);
     let mut found = None;
     for (side, &protocol) in Side::BOTH.into_iter().flat_map(|side| candidates.iter().map(move |of| (side, of))) {
         let (start, other) = (&starts[side as usize], &starts[side.other() as usize]);
@@ -387,43 +470,6 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
         // A named protocol on a named port is decoded anyway; its decoder reports errors.
         (None, &[protocol]) => ToldProtocol::Of(protocol, Side::Request),
         (None, _) => ToldProtocol::Foreign,
-    }
-}
-
-/// Returns the protocol of a connection joined midway, by how turns start: the one that most of them fit, on both sides. If the turns of
-/// a first few do not tell, the protocol whose own port this is outranks others. `Foreign` if neither tells.
-fn told_by_turns(among: &[Protocol], pieces: &[(Side, HeldPayload)], at: Option<u16>, is_last: bool) -> ToldProtocol {
-    // Nothing else changes what the turns tell.
-    let begins_turn = matches!(pieces, [.., (before, _), (side, HeldPayload::Bytes(_))] if before != side);
-    if !begins_turn && !is_last {
-        return ToldProtocol::Open;
-    }
-    let mut turns: Vec<(Side, &[u8])> = Vec::new();
-    let mut before = None;
-    for (side, piece) in pieces {
-        match piece {
-            HeldPayload::Bytes(bytes) if before.is_some_and(|before| before != *side) => turns.push((*side, bytes)),
-            _ => {}
-        }
-        before = Some(*side);
-    }
-    let fits_of = |protocol: Protocol, client: Side| {
-        let fit = |side: Side| {
-            let of = if side == client { Side::Request } else { Side::Response };
-            let starts = turns.iter().filter(|(sender, _)| *sender == side);
-            starts.filter(|(_, start)| speaks(protocol, start.get(..limits::SNIFF).unwrap_or(start), of)).count()
-        };
-        let [ours, theirs] = [client, client.other()].map(fit);
-        if ours.min(theirs) == 0 { 0 } else { ours + theirs }
-    };
-    let sides = among.iter().flat_map(|&protocol| Side::BOTH.map(|client| (protocol, client)));
-    let best = sides.map(|(protocol, client)| (fits_of(protocol, client), protocol, client)).max_by_key(|best| best.0);
-    let own = among.iter().copied().find(|of| at.is_some_and(|port| of.ports().contains(&port)));
-    match best {
-        Some((limits::SNIFF_TURNS.., protocol, client)) => ToldProtocol::Of(protocol, client),
-        _ if !is_last => ToldProtocol::Open,
-        Some((1.., protocol, client)) if own.is_none() => ToldProtocol::Of(protocol, client),
-        _ => own.map_or(ToldProtocol::Foreign, |own| ToldProtocol::Of(own, Side::Request)),
     }
 }
 

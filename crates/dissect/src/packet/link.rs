@@ -98,14 +98,16 @@ pub fn mpls(walk: &mut HeaderWalk<'_>) -> Result<HeaderLayer, WalkStop> {
 
 /// Reads a `PPPoE` session header and the PPP protocol field (RFC 2516 section 4): version 1, type 1, code 0.
 fn pppoe(walk: &mut HeaderWalk<'_>) -> Result<HeaderLayer, WalkStop> {
-    let [version, code, _, _, high, low, protocol @ ..] = walk.peek::<8>()?;
+    let [version, code, _, _, high, low, first] = walk.peek::<7>()?;
     if (version, code) != (0x11, 0) {
         return Err(WalkStop::Other);
     }
     walk.at += 6;
     walk.bound(usize::from(u16::from_be_bytes([high, low])));
-    walk.at += 2;
-    ppp_protocol(u16::from_be_bytes(protocol)).ok_or(WalkStop::Other)
+    // RFC 1661 section 6.5: the first byte may be omitted if it is 0. The last one is odd, the first one even.
+    let (len, protocol) = if first & 1 == 1 { (1, u16::from(first)) } else { (2, u16::from_be_bytes(walk.peek()?)) };
+    walk.at += len;
+    ppp_protocol(protocol).ok_or(WalkStop::Other)
 }
 
 /// Reads a PPP frame (RFC 1661 section 2, RFC 1662 section 3.1), which may omit address, control and the first protocol byte.

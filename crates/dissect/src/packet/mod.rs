@@ -209,15 +209,28 @@ pub(crate) const MP_DSS: u8 = 2;
 
 /// Returns whether TCP options contain a Multipath TCP option of this subtype.
 pub(crate) fn has_multipath_option(options: &[u8], wanted: u8) -> bool {
+    const MULTIPATH: u8 = 30;
+    has_option(options, |option| matches!(*option, [MULTIPATH, _, subtype, ..] if subtype >> 4 == wanted))
+}
+
+/// Returns whether TCP options report the byte before `ack` as a duplicate (RFC 2883 section 4): in the first block of a selective
+/// acknowledgment.
+pub(crate) fn sacks_last_byte(options: &[u8], ack: u32) -> bool {
+    const SACK: u8 = 5;
+    let block = [ack.wrapping_sub(1).to_be_bytes(), ack.to_be_bytes()].concat();
+    has_option(options, |option| option.first() == Some(&SACK) && option.get(2..10) == Some(block.as_slice()))
+}
+
+/// Returns whether one of the TCP options is wanted; each starts with its kind, and its length.
+fn has_option(options: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> bool {
     const END: u8 = 0;
     const PADDING: u8 = 1;
-    const MULTIPATH: u8 = 30;
     let mut left = options;
     loop {
         match *left {
             [PADDING, ref rest @ ..] => left = rest,
             [END, ..] | [] | [_] => return false,
-            [MULTIPATH, _, subtype, ..] if subtype >> 4 == wanted => return true,
+            _ if is_wanted(left) => return true,
             [_, len, ..] => left = left.get(usize::from(len).max(2)..).unwrap_or_default(),
         }
     }

@@ -131,6 +131,17 @@ impl Talk {
         self
     }
 
+    /// Has the last frame, without payload, report the `len` bytes before what it acknowledges as a duplicate (RFC 2883).
+    pub fn duplicate(mut self, len: u32) -> Self {
+        let frame = self.frames.last_mut().unwrap();
+        let right = u32::from_be_bytes(*frame.bytes[42..].first_chunk().unwrap());
+        frame.bytes.extend([1, 1, 5, 10]);
+        frame.bytes.extend([right.wrapping_sub(len).to_be_bytes(), right.to_be_bytes()].concat());
+        frame.original_len += 12;
+        (frame.bytes[17], frame.bytes[46]) = (52, 8 << 4);
+        self
+    }
+
     /// Sets the next sequence number.
     pub fn seek(mut self, side: Side, seq: u32) -> Self {
         self.ends[side as usize].seq = seq;

@@ -50,6 +50,10 @@ fn first_bytes_tell_clients_from_servers() {
         (&b"GET / HTTP/1.1\r\n"[..], Sniff::Request),
         (b"PROPFIND /a HTTP/1.0\n", Sniff::Request),
         (b"OPTIONS * HTTP/1.1\r\n", Sniff::Request),
+        (b"CONNECT a-host-with-quite-a-long-name.and-a-domain.example.com:443", Sniff::Request),
+        (b"PROPFIND /0123456789012345678901234567890123456789012345678901234", Sniff::Request),
+        (b"GET https://example.com/01234567890123456789012345678901234567890", Sniff::Request),
+        (b"PURGE 01234567890123456789012345678901234567890123456789012345678", Sniff::No),
         (b"POST /0123456789012345678901234567890123456789012345678901234567", Sniff::Request),
         (b"POST /012345678901234567890123456789012345678901234567890123456", Sniff::More),
         (b"GET / HT", Sniff::More),
@@ -70,6 +74,14 @@ fn first_bytes_tell_clients_from_servers() {
         (b"LONGERTHANANYMETHODTHATISREGISTERED / HTTP/1.1\r\n", Sniff::No),
     ] {
         assert_eq!(sniff(bytes), expected, "{}", String::from_utf8_lossy(bytes));
+    }
+}
+
+#[test]
+fn request_lines_of_any_length_are_recognised_within_the_window() {
+    for len in 1..100 {
+        let line = format!("GET /{} HTTP/1.1\r\nHost: example.com\r\nAccept: */*; and more\r\n", "a".repeat(len));
+        assert_eq!(sniff(&line.as_bytes()[..line.len().min(64)]), Sniff::Request, "{line}");
     }
 }
 

@@ -36,19 +36,24 @@ pub(super) fn begins_request(bytes: &[u8]) -> MessageBoundary {
     }
     match target.iter().position(|byte| *byte == b'\n') {
         Some(end) => MessageBoundary::yes_if(target.get(..end).is_some_and(is_target_and_version)),
-        // A space ends the target and a version follows.
+        // A space ends the target and a version follows, perhaps beyond what is inspected.
         None if target.contains(&b' ') => {
             let mut words = target.splitn(2, |byte| *byte == b' ');
             let [target, version] = [words.next(), words.next()].map(Option::unwrap_or_default);
             let is_version = version.starts_with(VERSION) || VERSION.starts_with(version);
             let is_target = !target.is_empty() && target.iter().all(|byte| is_of_target(*byte));
-            if is_version && is_target { MessageBoundary::More } else { MessageBoundary::No }
+            let is_seen = version.starts_with(b"HTTP/") || METHODS.contains(&method);
+            match is_version && is_target {
+                true if bytes.len() < SNIFF => MessageBoundary::More,
+                is_line => MessageBoundary::yes_if(is_line && is_seen),
+            }
         }
         None if !target.iter().all(|byte| is_of_target(*byte)) => MessageBoundary::No,
         None if bytes.len() < SNIFF => MessageBoundary::More,
-        None => MessageBoundary::yes_if(
-            METHODS.contains(&method) && (target.starts_with(b"/") || target.starts_with(b"http://")),
-        ),
+        None => MessageBoundary::yes_if(match method {
+            b"CONNECT" => target.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~[]:".contains(byte)),
+            _ => target.starts_with(b"/") || origin_len(target) > 0,
+        }),
     }
 }
 

@@ -58,8 +58,14 @@ fn greets(bytes: &[u8]) -> MessageBoundary {
             let end = version.iter().position(|&byte| byte == 0);
             let text = version.get(..end.unwrap_or(version.len())).unwrap_or_default();
             let is_text = text.iter().all(|byte| (b' '..0x7f).contains(byte));
-            match (is_text && text.first().is_none_or(u8::is_ascii_digit), end) {
-                (true, Some(5..)) => MessageBoundary::Yes,
+            // Of any other version, the zero after the id and the first part of the challenge proves more.
+            let filler = |end: usize| version.get(end + 1 + 4 + 8);
+            match (is_text, end) {
+                (true, Some(5..)) if text.first().is_some_and(u8::is_ascii_digit) => MessageBoundary::Yes,
+                (true, Some(end @ 1..)) if *first == 10 => match filler(end) {
+                    Some(byte) => MessageBoundary::yes_if(*byte == 0),
+                    None => MessageBoundary::more_if(bytes.len() < looked_at),
+                },
                 (true, None) => MessageBoundary::more_if(bytes.len() < looked_at),
                 _ => MessageBoundary::No,
             }

@@ -28,9 +28,11 @@ fn startup(bytes: &[u8]) -> MessageBoundary {
         Ok(Some((wire::SSL_REQUEST | wire::GSSENC_REQUEST, 8) | (wire::CANCEL_REQUEST, 16..=268))) => {
             MessageBoundary::Yes
         }
-        Ok(Some((version, 9..))) if version >> 16 == 3 => match bytes.get(8) {
+        Ok(Some((version, total @ 9..))) if version >> 16 == 3 => match bytes.get(8) {
             None => MessageBoundary::More,
-            Some(0 | b'a'..=b'z' | b'_') => MessageBoundary::Yes,
+            // The end of the parameters, so there are none.
+            Some(0) => MessageBoundary::yes_if(total == 9),
+            Some(b'a'..=b'z' | b'_') => MessageBoundary::Yes,
             Some(_) => MessageBoundary::No,
         },
         Ok(Some(_)) | Err(Malformed(_)) => MessageBoundary::No,

@@ -87,6 +87,11 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
     }
 }
 
+/// Returns whether the first word of an operation's name is in the command table.
+pub(super) fn is_command(name: &str) -> bool {
+    name.split(' ').next().is_some_and(|word| commands::CommandSpec::named(word).is_some())
+}
+
 impl Decoder for Resp {
     #[inline(never)]
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
@@ -161,11 +166,19 @@ fn value(bytes: &[u8]) -> Sniff {
                     Sniff::Perhaps(Side::Response)
                 }
                 _ if whole => Sniff::No,
+                _ if is_long_error(line) => Sniff::Perhaps(Side::Response),
                 _ => Sniff::More,
             }
         }
         _ => Sniff::No,
     }
+}
+
+/// Returns whether an error starts here that is longer than what is inspected: a code in capitals, and text.
+fn is_long_error(bytes: &[u8]) -> bool {
+    let text = bytes.strip_prefix(b"-").filter(|_| bytes.len() >= BOUNDARY_WINDOW).unwrap_or_default();
+    let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+    code.len() > 1 && code.iter().all(u8::is_ascii_uppercase) && text.iter().all(|byte| (b' '..0x7f).contains(byte))
 }
 
 /// Returns whether bytes within a stream start a message.

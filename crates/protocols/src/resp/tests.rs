@@ -290,6 +290,8 @@ fn first_bytes_tell_clients_from_servers() {
     assert_eq!(sniff(b"+OK\r\n"), Sniff::Perhaps(Side::Response));
     assert_eq!(sniff(b"PING\r\n"), Sniff::Perhaps(Side::Request));
     assert_eq!(sniff(b"*2\r"), Sniff::More);
+    let long = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+    assert_eq!(sniff(&long[..64]), Sniff::Perhaps(Side::Response));
     assert_eq!(sniff(b"POST / HTTP/1.1\r\n"), Sniff::No);
     assert_eq!(sniff(b"*abc\r\n"), Sniff::No);
 }

@@ -71,9 +71,16 @@ impl Warnings {
                 counted(count, "connection"),
                 if count == 1 { "was" } else { "were" }
             )),
+            Note::Relay { server } => self.remark(format!(
+                "{server} may be a proxy or pooler: the same requests go on to another server of this capture, which answers them first, so the totals include the traffic on both sides of it; --by server separates them"
+            )),
             Note::UnsteadyTap => self.partial(
                 "the tap repeated many frames, but not nearly all: repeats count as copies, and some may be retransmissions; capture at one port, in both directions",
             ),
+            Note::RepeatedBackInTime => self.partial(format!(
+                "the times in the file step back, and {} there repeat earlier payload: they count as retransmissions, and may be copies of the same frames; put the frames in order (`reordercap`)",
+                counted(count, "frame")
+            )),
             Note::BothEnds => self.partial(
                 "the capture has both ends of a path in one file: each frame counts where it was seen first, so latencies are those of neither end; analyze the capture of one end",
             ),
@@ -114,7 +121,7 @@ impl Warnings {
             | Note::Shifted
             | Note::Implausible(_)
             | Note::LongBody => self.warn_of_bound(note, count),
-            Note::Translated { .. } | Note::UnsteadyTap | Note::BothEnds => {
+            Note::Translated { .. } | Note::Relay { .. } | Note::UnsteadyTap | Note::BothEnds | Note::RepeatedBackInTime => {
                 self.warn_of_tap(note, count);
             }
             Note::Switched(protocol) => self.remark(format!(

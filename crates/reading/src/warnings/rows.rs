@@ -1,4 +1,4 @@
-//! Warnings about statements without a text, and about traffic that was captured on both sides of a proxy or router.
+//! Warnings about statements without a text, and about traffic that was captured on both sides of a router.
 
 use super::Warnings;
 use overhead_dissect::PREPARED_BEFORE;
@@ -6,7 +6,6 @@ use overhead_model::record::{Connection, Counters, OperationRow, Role};
 use overhead_model::{Account, Class, Measured};
 use overhead_report::text::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 /// Operations from which a capture is of a load, not of a few trials.
 const LOAD: u64 = 100;
@@ -142,34 +141,6 @@ impl Warnings {
             self.partial(
                 "connections between other addresses have the same client ports, operations and bytes: they may be the two sides of an address translation, each counted; capture on `any`, or one side with a filter such as -f 'host ADDRESS'",
             );
-        }
-    }
-
-    /// Says that totals include both legs of a proxy if one server of a protocol looks like the client of others.
-    pub fn warn_of_both_legs(&mut self, connections: &[Connection]) {
-        let parsed = |end: &str| end.parse::<SocketAddr>().ok();
-        let legs: Vec<(&str, SocketAddr, SocketAddr, u64)> = connections
-            .iter()
-            .filter_map(|of| Some((of.protocol.as_str(), parsed(&of.client)?, parsed(&of.server)?, of.operations)))
-            .collect();
-        let servers: BTreeSet<(&str, SocketAddr)> =
-            legs.iter().map(|&(protocol, _, server, _)| (protocol, server)).collect();
-        let proxy = servers.into_iter().find(|&(protocol, proxy)| {
-            let (mut before, mut behind) = (0, 0);
-            for &(_, client, server, operations) in legs.iter().filter(|leg| leg.0 == protocol) {
-                if server == proxy {
-                    before += operations;
-                } else if client.ip() == proxy.ip() && client.port() != proxy.port() {
-                    behind += operations;
-                }
-            }
-            // A proxy adds or saves only set-up.
-            before.min(behind) > 0 && before.abs_diff(behind) <= before.max(behind) / 8
-        });
-        if let Some((_, server)) = proxy {
-            self.remark(format!(
-                "{server} may be a proxy or pooler that forwards to other servers of this capture: the totals include the traffic on both sides of it; --by server separates them"
-            ));
         }
     }
 }

@@ -191,6 +191,8 @@ fn long_rows_and_parameters_flow_by_however_they_are_cut() {
 #[test]
 fn sniffing_knows_both_sides() {
     assert_eq!(sniff(&greeting(MODERN)), crate::Sniff::Response);
+    let odd = b"\x40\0\0\0\x0anode.js rocks\0\x01\0\0\0abcdefgh\0\xff\xf7\x21\x02\0\x08\0\x15";
+    assert_eq!(sniff(odd), crate::Sniff::Response);
     assert_eq!(sniff(&login_packet(MODERN)), crate::Sniff::Request);
     assert_eq!(sniff(&query("SELECT 1")), crate::Sniff::Request);
     assert_eq!(sniff(&packet(1, &ok(0, 0, 2))), crate::Sniff::Response);
