@@ -127,6 +127,7 @@ impl CapturePlan {
     /// Adds the values for which the packets are read again.
     fn read_packets_again(&self, packets: Vec<PathBuf>, log: Arc<KeyLog>, run: &mut Run) -> Result<()> {
         add_distances(run, &self.result.round_trip_times);
+        run.whole.work.clone_from(&self.result.work);
         let ResultPlan { fields, model, .. } = self.result;
         if !fields && model.is_none() {
             return Ok(());

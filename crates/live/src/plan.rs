@@ -11,7 +11,7 @@ use overhead_dissect::LinkModel;
 use overhead_files::FileOwner;
 use overhead_host::databases::{self, Database};
 use overhead_kernel::{OpenedConnections, ProcessSelection, TlsProcesses, own_network_namespace, raised};
-use overhead_model::record::By;
+use overhead_model::record::{By, WorkUnits};
 use overhead_model::{Protocol, System, say};
 use overhead_reading::{ConnectionChoice, DissectPlan, KeyFiles, SamplePlan};
 use std::net::SocketAddr;
@@ -152,6 +152,8 @@ pub struct ResultPlan {
     pub model: Option<LinkModel>,
     /// Round-trip times to model.
     pub round_trip_times: Vec<Duration>,
+    /// The caller's units of work.
+    pub work: Option<WorkUnits>,
 }
 
 impl CapturePlan {

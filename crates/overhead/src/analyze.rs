@@ -96,6 +96,7 @@ impl AnalyzeArgs {
             fields: self.fields,
             model,
             round_trip_times: self.project.round_trip_times(),
+            work: self.project.work.clone(),
             distribution: self.distribution,
         })
     }

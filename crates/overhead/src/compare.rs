@@ -1,6 +1,6 @@
 //! `overhead compare`: compares runs with one of them.
 
-use crate::options::{Choice, Color, choice_parser};
+use crate::options::{Choice, Color, choice_parser, work_units};
 use crate::{print, terminal};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -83,19 +83,6 @@ pub const PAIR_GRAINS: &[Choice<By>] = &[
     ("name", By::Name, "By name alone"),
     ("statement", By::Statement, "By statement, where both runs have some in common"),
 ];
-
-/// Parses an amount of work such as `400=page`.
-fn work_units(text: &str) -> Result<WorkUnits, String> {
-    let read = || {
-        let (units, name) = text.split_once('=')?;
-        let units: f64 = units.trim().parse().ok().filter(|units: &f64| units.is_finite() && *units > 0.0)?;
-        let name = name.trim();
-        (!name.is_empty()).then(|| WorkUnits { units, name: name.to_owned() })
-    };
-    read().ok_or_else(|| {
-        format!("{text} is not an amount of work: write a number and the name of one unit, such as 400=page")
-    })
-}
 
 impl CompareArgs {
     /// Reads the runs, compares them and prints the result.

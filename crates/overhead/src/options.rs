@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use overhead_dissect::LinkModel;
 use overhead_model::bail_usage;
 use overhead_model::exit::StatusFault;
-use overhead_model::record::{BillingPeriod, By, Price, SortKey};
+use overhead_model::record::{BillingPeriod, By, Price, SortKey, WorkUnits};
 use overhead_options::no_color;
 use overhead_reading::DissectPlan;
 use overhead_reading::time::duration;
@@ -262,6 +262,22 @@ pub struct ProjectArgs {
     /// Also model the preamble, check sequence, gap and padding of Ethernet
     #[arg(hide_short_help = true, long)]
     physical: bool,
+    /// Also divide the whole cost by your own unit of work, such as 400=page
+    #[arg(hide_short_help = true, long, value_name = "N=NAME", value_parser = work_units)]
+    pub work: Option<WorkUnits>,
+}
+
+/// Parses an amount of work such as `400=page`.
+pub fn work_units(text: &str) -> Result<WorkUnits, String> {
+    let read = || {
+        let (units, name) = text.split_once('=')?;
+        let units: f64 = units.trim().parse().ok().filter(|units: &f64| units.is_finite() && *units > 0.0)?;
+        let name = name.trim();
+        (!name.is_empty()).then(|| WorkUnits { units, name: name.to_owned() })
+    };
+    read().ok_or_else(|| {
+        format!("{text} is not an amount of work: write a number and the name of one unit, such as 400=page")
+    })
 }
 
 /// What `--project` models.

@@ -11,7 +11,7 @@ use crate::warnings::Warnings;
 use anyhow::Result;
 use overhead_dissect::{Dissector, LinkModel, Selection};
 use overhead_model::Measured;
-use overhead_model::record::{By, Run, Selected, SourceKind};
+use overhead_model::record::{By, Run, Selected, SourceKind, WorkUnits};
 use overhead_report::Aggregate;
 use std::path::Path;
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub struct RecordPlan {
     pub model: Option<LinkModel>,
     /// Round-trip times to model.
     pub round_trip_times: Vec<Duration>,
+    /// The caller's units of work.
+    pub work: Option<WorkUnits>,
     /// Counts operations by latency.
     pub distribution: bool,
 }
@@ -46,6 +48,7 @@ impl RecordPlan {
             fields: false,
             model: None,
             round_trip_times: Vec::new(),
+            work: None,
             distribution: false,
         }
     }
@@ -114,6 +117,7 @@ impl RecordPlan {
             read_projection(&mut run, model, input, &keys)?;
         }
         add_distances(&mut run, &self.round_trip_times);
+        run.whole.work.clone_from(&self.work);
         Ok(run)
     }
 

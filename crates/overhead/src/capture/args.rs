@@ -230,6 +230,7 @@ impl CaptureArgs {
                 fields: self.fields,
                 model,
                 round_trip_times: self.project.round_trip_times(),
+                work: self.project.work.clone(),
             },
             metrics: self.metrics,
             cost_rounds: self.measure_cost,

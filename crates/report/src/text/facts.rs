@@ -3,7 +3,7 @@
 use super::sampled;
 use crate::document::{COMMAND, Fact};
 use crate::limits::FIGURE_NEGLIGIBLE;
-use crate::number::{counted, duration, grouped, percent, with_digits};
+use crate::number::{counted, decimal, duration, grouped, percent, with_digits};
 use crate::summary::{
     CpuUnit, RoleName, RoleWork, both_sides, counters_only, per_operation, present, syscalls_per_operation, window_ns,
     work, workload,
@@ -39,8 +39,18 @@ pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
         Err(reason) => vec![Fact::new("work", format!("not measured: {reason}"))],
         Ok(_) => work(run).into_iter().filter_map(in_words).chain([Fact::new("cycles", cycle_label(run))]).collect(),
     };
+    facts.extend(work_units(run).map(|text| Fact::new("whole cost", text)));
     facts.push(Fact::new("observer", observer_line(&run.observer)));
     facts
+}
+
+/// Returns the whole cost of the caller's unit of work, such as `5,205.8 B and 3.06 round trips per page`.
+fn work_units(run: &Run) -> Option<String> {
+    let work = run.whole.work.as_ref()?;
+    let bytes = decimal(run.whole.wire_bytes as f64 / work.units);
+    let waits = run.whole.round_trips.value().map(|count| with_digits(*count as f64 / work.units, 2));
+    let waits = waits.map_or_else(String::new, |waits| format!(" and {waits} round trips"));
+    Some(format!("{bytes} B{waits} per {}", work.name))
 }
 
 /// Returns a role's system calls and CPU time per operation.
