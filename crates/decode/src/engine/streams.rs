@@ -22,6 +22,8 @@ pub(super) struct StreamState {
     pub stretch: Option<OpId>,
     /// A boundary was lost earlier, so the current one may be false.
     pub doubtful: bool,
+    /// The search starts behind a hole that no captured message reached into.
+    pub is_at_hole: bool,
     /// Decoding already failed at this position during a search.
     pub tried: bool,
     /// The other side sent bytes, or bytes were lost: the next byte starts a turn.

@@ -50,7 +50,8 @@ enum OpenQuestion {
 /// A piece of payload that waits for the verdict on the protocol.
 #[derive(Debug)]
 pub(super) enum HeldPayload {
-    Bytes(Vec<u8>),
+    /// With how much of the other stream their sender had received.
+    Bytes(Vec<u8>, u64),
     Opaque(u64),
     /// Bytes outside the stream: `len` of them, as far as captured.
     Stray {
@@ -225,7 +226,7 @@ impl ConnectionFlow {
             return;
         };
         let starts = Side::BOTH.map(|side| start_of(pieces, side));
-        let is_begun = |(_, piece): &(Side, HeldPayload)| matches!(piece, HeldPayload::Bytes(_));
+        let is_begun = |(_, piece): &(Side, HeldPayload)| matches!(piece, HeldPayload::Bytes(..));
         if pieces.iter().any(is_begun) && starts.iter().all(Vec::is_empty) {
             return;
         }
@@ -279,10 +280,16 @@ impl ConnectionFlow {
         for (side, piece) in pieces {
             let side = if swap { side.other() } else { side };
             match piece {
-                HeldPayload::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
+                HeldPayload::Bytes(bytes, received) => {
+                    self.book.received(side, received);
+                    self.decode(side, &bytes, 0, tally);
+                }
                 HeldPayload::Opaque(n) => self.decode(side, &[], n, tally),
                 HeldPayload::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
             }
+        }
+        if self.is_settled {
+            self.book.settle_received();
         }
         if self.mid_stream {
             self.midst = MidStreamPairing::for_protocol(protocol);
@@ -318,7 +325,7 @@ impl SniffingStage {
     }
 
     pub fn push(&mut self, side: Side, piece: HeldPayload) {
-        if let HeldPayload::Bytes(bytes) | HeldPayload::Stray { bytes, .. } = &piece {
+        if let HeldPayload::Bytes(bytes, _) | HeldPayload::Stray { bytes, .. } = &piece {
             self.held += bytes.len();
         }
         self.pieces.push((side, piece));
@@ -394,7 +401,7 @@ fn told(candidates: &[Protocol], starts: &[Vec<u8>; 2], first: Option<Side>) -> 
 /// a first few do not tell, the protocol whose own port this is outranks others. `Foreign` if neither tells.
 fn told_by_turns(among: &[Protocol], pieces: &[(Side, HeldPayload)], at: Option<u16>, is_last: bool) -> ToldProtocol {
     // Nothing else changes what the turns tell.
-    let begins_turn = matches!(pieces, [.., (before, _), (side, HeldPayload::Bytes(_))] if before != side);
+    let begins_turn = matches!(pieces, [.., (before, _), (side, HeldPayload::Bytes(..))] if before != side);
     if !begins_turn && !is_last {
         return ToldProtocol::Open;
     }
@@ -402,7 +409,7 @@ fn told_by_turns(among: &[Protocol], pieces: &[(Side, HeldPayload)], at: Option<
     let mut before = None;
     for (side, piece) in pieces {
         match piece {
-            HeldPayload::Bytes(bytes) if before.is_some_and(|before| before != *side) => turns.push((*side, bytes)),
+            HeldPayload::Bytes(bytes, _) if before.is_some_and(|before| before != *side) => turns.push((*side, bytes)),
             _ => {}
         }
         before = Some(*side);
@@ -433,7 +440,7 @@ fn start_of(pieces: &[(Side, HeldPayload)], side: Side) -> Vec<u8> {
     let mut start = Vec::with_capacity(limits::SNIFF);
     for (of, piece) in pieces {
         match piece {
-            HeldPayload::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(MOST - start.len())),
+            HeldPayload::Bytes(bytes, _) if *of == side => start.extend(bytes.iter().take(MOST - start.len())),
             HeldPayload::Opaque(_) if *of == side => break,
             _ => {}
         }

@@ -9,6 +9,7 @@
 mod connect;
 mod direction;
 mod ops;
+mod proof;
 mod reader;
 mod recording;
 mod sharing;
@@ -37,6 +38,9 @@ pub struct ConnectionLedger {
     directions: [LedgerDirection; 2],
     connect: ConnectAmounts,
     latest: Option<OpId>,
+    /// By [`Side`] of the sender, the offset up to which it had received the other stream; absent if the acknowledgments of the directions show
+    /// it.
+    received: Option<Box<[u64; 2]>>,
     /// Absent if the connection has neither software names nor warnings.
     said: Option<Box<ConnectionFacts>>,
     pub operations: u64,

@@ -20,8 +20,6 @@ pub(super) struct Session {
     pub is_unescaped: bool,
     /// A statement other than `SET` was sent, or may have been.
     pub has_begun: bool,
-    /// The client sends commands without waiting for replies.
-    pub pipelines: bool,
     pub replicates: bool,
     statements: BTreeMap<u32, MysqlStatement>,
     /// Bytes that the statements hold beyond their own size.

@@ -211,7 +211,7 @@ impl Pgwire {
             Ok(asked)
         });
         self.pairing.set_prepared(unit, prepared);
-        self.pairing.expect(PgExpectedReply::to(PgRequest::Parse, unit))
+        self.pairing.expect(PgExpectedReply::to(PgRequest::Parse, unit), out)
     }
 
     fn bind<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -230,7 +230,7 @@ impl Pgwire {
             session.bind(portal, id, results.unwrap_or_default());
             results.map(|_| ())
         });
-        self.pairing.expect(PgExpectedReply::to(PgRequest::Bind, unit))
+        self.pairing.expect(PgExpectedReply::to(PgRequest::Bind, unit), out)
     }
 
     fn describe_or_close<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -256,7 +256,7 @@ impl Pgwire {
             }
             Ok(None)
         });
-        self.pairing.expect(PgExpectedReply { statement, ..PgExpectedReply::to(request, unit) })
+        self.pairing.expect(PgExpectedReply { statement, ..PgExpectedReply::to(request, unit) }, out)
     }
 
     fn execute<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -278,7 +278,7 @@ impl Pgwire {
         if let Some(copies) = copies {
             self.pairing.start_copies(unit, copies);
         }
-        self.pairing.expect(PgExpectedReply { portal, ..PgExpectedReply::to(PgRequest::Execute, unit) })
+        self.pairing.expect(PgExpectedReply { portal, ..PgExpectedReply::to(PgRequest::Execute, unit) }, out)
     }
 
     fn ending<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {

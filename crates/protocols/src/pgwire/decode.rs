@@ -38,7 +38,7 @@ impl Pgwire {
         if matches!(self.phase, PgPhase::Gss(_)) {
             return self.gss_packet(input, out);
         }
-        let front = self.pairing.front().map(|front| front.request);
+        let front = self.pairing.align(out).map(|front| front.request);
         match (front, first) {
             (Some(request @ (PgRequest::Ssl | PgRequest::Gss)), b'S' | b'G' | b'N') => {
                 return self.negotiated(request, first, out);

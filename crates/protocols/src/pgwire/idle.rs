@@ -62,9 +62,10 @@ impl Pgwire {
             return;
         }
         let Some(view) = self.view() else { return };
-        if self.states.number(&view, &self.pairing.facts).is_none() && view.entries() <= ENTRIES {
+        let facts = self.pairing.lasting_facts();
+        if self.states.number(&view, &facts).is_none() && view.entries() <= ENTRIES {
             let view = view.into_owned();
-            self.states.add(PgIdleState { view, facts: self.pairing.facts });
+            self.states.add(PgIdleState { view, facts });
         }
     }
 }

@@ -81,10 +81,12 @@ impl Decoder for Pgwire {
         let negotiates = |front: pair::PgExpectedReply| matches!(front.request, PgRequest::Ssl | PgRequest::Gss);
         match side {
             Side::Request => boundary::request_boundary(bytes),
-            Side::Response if self.pairing.front().is_some_and(negotiates) => match bytes.first() {
-                Some(b'S' | b'G' | b'N' | b'E') => MessageBoundary::Yes,
-                _ => MessageBoundary::No,
-            },
+            Side::Response if self.pairing.front().is_some_and(negotiates) && self.pairing.is_certain(bytes) => {
+                match bytes.first() {
+                    Some(b'S' | b'G' | b'N' | b'E') => MessageBoundary::Yes,
+                    _ => MessageBoundary::No,
+                }
+            }
             Side::Response => boundary::response_boundary(bytes),
         }
     }
@@ -105,7 +107,7 @@ impl Decoder for Pgwire {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        self.states.number(&self.view()?, &self.pairing.facts)
+        self.states.number(&self.view()?, &self.pairing.lasting_facts())
     }
 
     fn held(&self) -> usize {
