@@ -52,7 +52,7 @@ pub enum Note {
     CapturedTooLate,
     /// An answer behind lost bytes could belong to any of several requests, captured or lost, and went to none.
     Unpaired,
-    /// The receiver acknowledged the end of a direction, and no frame has it.
+    /// Sequence or acknowledgment numbers show bytes at the end of a direction that are in no frame.
     EndNotCaptured,
     /// A connection was joined midway, and requests were answered before the server had answered the unseen ones: answers
     /// may be shifted.
@@ -188,6 +188,11 @@ pub trait Reader {
     /// Returns the position of the next byte to be posted on `side`, and what its sender had received of the other side.
     #[inline]
     fn moment(&self, _side: Side) -> Moment {
+        Moment::default()
+    }
+
+    /// Returns the server's last segment without payload since bytes are missing.
+    fn bare_ack(&self) -> Moment {
         Moment::default()
     }
 
@@ -381,6 +386,11 @@ impl<'r, R: Reader> Out<'r, R> {
         self.reader.moment(side)
     }
 
+    /// See [`Reader::bare_ack`].
+    pub fn bare_ack(&self) -> Moment {
+        self.reader.bare_ack()
+    }
+
     /// See [`Reader::announced`].
     pub fn announced(&self, side: Side) -> u64 {
         self.reader.announced(side)
@@ -518,6 +528,10 @@ macro_rules! pass_facts_on {
 
         fn moment(&self, side: Side) -> Moment {
             self.out.moment_of(side)
+        }
+
+        fn bare_ack(&self) -> Moment {
+            self.out.bare_ack()
         }
 
         fn announced(&self, side: Side) -> u64 {

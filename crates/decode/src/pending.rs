@@ -35,6 +35,9 @@ impl<T> PendingRequest for (OpId, T) {
     }
 }
 
+/// Bytes of the shortest answers: `:0` of Redis, `HD` of memcached, with their line ends.
+const SHORTEST: u64 = 4;
+
 /// Holes of the client's stream told apart.
 const HOLES: usize = 16;
 
@@ -44,7 +47,7 @@ pub struct PendingRequests<T> {
     queue: VecDeque<(T, Moment)>,
     /// The client sent a request before the one before it was answered.
     pipelines: bool,
-    /// It did so between the answers to earlier ones.
+    /// It sent requests between the answers to earlier ones.
     overlaps: bool,
     /// An answer came since the queue was last empty.
     is_begun: bool,
@@ -56,6 +59,8 @@ pub struct PendingRequests<T> {
 /// What was lost since the last certain pairing.
 #[derive(Clone, Debug, Default)]
 struct PairingDoubt {
+    /// End of the server's bytes before the first loss.
+    since: u64,
     /// Bytes of the server, so that waiting requests may have been answered.
     answers: bool,
     /// Bytes of the client.
@@ -95,6 +100,12 @@ impl<T: PendingRequest> PendingRequests<T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Returns whether nothing waits and nothing is in doubt.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.doubt.is_none()
     }
 
     #[inline]
@@ -154,20 +165,22 @@ impl<T: PendingRequest> PendingRequests<T> {
     #[inline]
     fn push_at<R: Reader>(&mut self, request: T, sent: Moment, out: &Out<'_, R>) {
         if !self.queue.is_empty() {
-            self.follow(&request, out);
+            self.follow(&request, sent, out);
         }
         self.queue.push_back((request, sent));
     }
 
     /// Learns from a request that is sent while others wait.
     #[inline(never)]
-    fn follow<R: Reader>(&mut self, request: &T, out: &Out<'_, R>) {
-        let is_same = self.back().is_some_and(|last| last.op() == request.op());
-        // Answers that were not captured, or not yet, may have come before it.
-        if !is_same && self.doubt.is_none() && !out.has_unseen(Side::Request) {
-            self.pipelines = true;
-            self.overlaps |= self.is_begun;
+    fn follow<R: Reader>(&mut self, request: &T, sent: Moment, out: &Out<'_, R>) {
+        let Some((last, before)) = self.queue.back() else { return };
+        if last.op() == request.op() {
+            return;
         }
+        // Answers that were not captured, or not yet, may have come before it.
+        let is_known = self.doubt.is_none() && !out.has_unseen(Side::Request);
+        self.pipelines |= is_known || before.received == sent.received;
+        self.overlaps |= is_known && self.is_begun;
     }
 
     /// Adds a request before the others, which the next bytes answer.
@@ -215,7 +228,8 @@ impl<T: PendingRequest> PendingRequests<T> {
     #[cold]
     pub fn lose<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         let hole = out.moment_of(side).at..out.announced(side);
-        let doubt = self.doubt.get_or_insert_default();
+        let since = out.moment_of(Side::Response).at;
+        let doubt = self.doubt.get_or_insert_with(|| Box::new(PairingDoubt { since, ..PairingDoubt::default() }));
         match side {
             Side::Response => doubt.answers = true,
             Side::Request => {
@@ -243,6 +257,12 @@ impl<T: PendingRequest> PendingRequests<T> {
     /// Forgets the client's habit: what it sent so far says little of what follows.
     pub fn forget_habit(&mut self) {
         (self.pipelines, self.overlaps) = (false, false);
+    }
+
+    /// Notes that how many answers the first request has is unknown.
+    #[cold]
+    pub fn doubt(&mut self) {
+        self.doubt.get_or_insert_default().answers = true;
     }
 
     /// Returns whether the next answer certainly belongs to the first request.
@@ -280,9 +300,14 @@ impl<T: PendingRequest> PendingRequests<T> {
         let Some(&(_, last)) = possible.checked_sub(1).and_then(|last| self.queue.get(last)) else { return UNKNOWN };
         let first = self.queue.partition_point(|(_, sent)| sent.received < last.received);
         let end = self.queue.partition_point(|(_, sent)| sent.received <= last.received);
+        // So many answers do not fit in what was lost: the client did not wait for them.
+        self.overlaps |= last.received.saturating_sub(doubt.since) < first as u64 * SHORTEST;
         if self.is_proven(doubt, first..end, answer, out) {
             let sent = self.queue.get(first).map_or(last, |(_, sent)| *sent);
-            self.trust(sent);
+            // Otherwise the start of the answer may be lost, and how many of its parts follow is unknown.
+            if answer.at == sent.received || self.overlaps {
+                self.trust(sent);
+            }
             return PendingVerdict { lost: first, is_paired: true };
         }
         out.note(Note::Unpaired);
@@ -311,7 +336,10 @@ impl<T: PendingRequest> PendingRequests<T> {
         let is_next = answer.at == sent.received;
         // The client received an answer that acknowledges the hole before it sent the flight.
         let is_heard = |hole: &Range<u64>| self.heard.received >= hole.end && self.heard.at < sent.received;
-        let is_answered = |hole: &Range<u64>| is_heard(hole) || self.is_serial() && doubt.answers;
+        // The server had the hole, and the client had no more from it when it sent the flight.
+        let bare = out.bare_ack();
+        let is_open = |hole: &Range<u64>| bare.received >= hole.end && sent.received <= bare.at;
+        let is_answered = |hole: &Range<u64>| is_heard(hole) || self.is_serial() && doubt.answers && !is_open(hole);
         let is_first = doubt.requests.iter().take_while(|hole| hole.start < sent.at).all(is_answered);
         let is_behind = |hole: &Range<u64>| hole.start >= sent.at && hole.start < answer.received;
         let has_later = doubt.requests.iter().any(is_behind) || answer.received > out.announced(Side::Request);

@@ -38,8 +38,13 @@ pub struct StreamReassembly {
     /// Where the sender ended the stream, as far as known.
     end: u64,
     pub acked: u64,
-    /// The first acknowledgment, if it came before the first segment.
+    /// The first acknowledgment, and the number of the first segment without payload, if they came before the first byte.
     first_ack: Option<u32>,
+    first_seq: Option<u32>,
+    /// Where the sender was, by a segment without payload.
+    reached: u64,
+    /// Numbers went on before the first byte.
+    has_lost_start: bool,
     /// The receiver's window is 0.
     closed: bool,
     recent: RecentSegments,
@@ -115,6 +120,12 @@ pub enum AckedData {
     Bytes,
 }
 
+/// Keeps the first number, and returns whether this one is more than a FIN ahead.
+fn went_on(first: &mut Option<u32>, number: u32) -> bool {
+    let ahead = number.wrapping_sub(*first.get_or_insert(number));
+    (2..limits::WINDOW).contains(&u64::from(ahead))
+}
+
 impl StreamReassembly {
     /// Returns one direction of a connection, or of a stream that no frames carried.
     pub fn new(is_stream: bool) -> Self {
@@ -182,9 +193,23 @@ impl StreamReassembly {
         true
     }
 
-    /// Returns whether the receiver acknowledged bytes after the last ones; a FIN takes a number too.
+    /// Notes the sequence number of a segment without payload that is not that of the next byte.
+    #[cold]
+    pub fn reach(&mut self, seq: u32) {
+        match self.position(seq) {
+            Some(offset) if offset <= self.next + limits::WINDOW => self.reached = self.reached.max(offset),
+            Some(_) => {}
+            None => self.has_lost_start |= went_on(&mut self.first_seq, seq),
+        }
+    }
+
+    /// Returns whether sequence or acknowledgment numbers show bytes that are in no segment, at the end or instead of all; a FIN takes a
+    /// number too.
     pub fn has_lost_end(&self) -> bool {
-        self.acked > self.next + 1
+        match self.next_seq {
+            Some(_) => self.acked.max(self.reached) > self.next + 1,
+            None => self.has_lost_start,
+        }
     }
 
     /// Returns whether acknowledged bytes are still to come in the capture.
@@ -273,6 +298,13 @@ impl StreamReassembly {
         self.disorder.as_mut()?.astray.take()
     }
 
+    /// Removes the astray segment and returns it with its offset, if it turns out to lie near.
+    pub fn take_near_astray(&mut self) -> Option<(u64, EarlySegment)> {
+        let offset = self.position(self.disorder.as_ref()?.astray.as_ref()?.seq)?;
+        let is_near = offset >= self.next && offset <= self.next + limits::WINDOW;
+        if is_near { self.take_astray().map(|astray| (offset, astray.segment)) } else { None }
+    }
+
     /// Returns the bytes up to this sequence number, which lies ahead, however far.
     pub fn pause(&mut self, seq: u32) -> Range<u64> {
         if self.next_seq.is_none() {
@@ -296,7 +328,7 @@ impl StreamReassembly {
             return AckedData::Nothing;
         }
         let Some(offset) = self.position(ack) else {
-            self.first_ack.get_or_insert(ack);
+            self.has_lost_start |= went_on(&mut self.first_ack, ack);
             return AckedData::Nothing;
         };
         let handshake = std::mem::take(&mut self.syn_open);

@@ -411,6 +411,12 @@ impl ConnectionFlow {
             return;
         }
         let flags = segment.flags;
+        if !(flags.syn || flags.rst || self.halves[side as usize].is_next_seq(segment.seq)) {
+            self.halves[side as usize].reach(segment.seq);
+        }
+        if side == Side::Response && !self.is_settled {
+            self.note_bare(segment);
+        }
         let owner = if flags.syn || flags.fin || flags.rst {
             ChargeOwner::Connect
         } else if let Some(owner) = acked {

@@ -5,7 +5,7 @@ use super::half::{AstraySegment, EarlySegment, ORIGIN, StreamPlace};
 use super::sniffing::{DecodingStage, FlowStage, HeldPayload};
 use crate::ledger::{Arrival, ChargeOwner, LedgerReader};
 use crate::packet::Segment;
-use overhead_decode::Note;
+use overhead_decode::{Moment, Note};
 use overhead_model::{Account, Side, Tally, Trace};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -86,6 +86,14 @@ impl ConnectionFlow {
         received.saturating_sub(ORIGIN)
     }
 
+    /// Notes what a segment of the server without payload acknowledges.
+    #[cold]
+    pub(super) fn note_bare(&mut self, segment: &Segment<'_>) {
+        if let Some(at) = self.halves[Side::Response as usize].stream_offset(segment.seq) {
+            self.book.acknowledged_bare(Moment { at, received: self.received(Side::Response) });
+        }
+    }
+
     /// Holds a segment that is further away than any window allows, until another one shows whether the stream continues there.
     #[cold]
     fn hold_astray<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
@@ -112,6 +120,10 @@ impl ConnectionFlow {
             let hole = self.halves[other as usize].pause(ack);
             self.skip_hole(other, &hole, tally);
             segment.received = self.halves[other as usize].next.saturating_sub(ORIGIN);
+            if let Some((offset, astray)) = self.halves[other as usize].take_near_astray() {
+                self.halves[other as usize].hold(offset, astray);
+                self.drain(other, tally);
+            }
         }
         // The stream continues, so a byte that probed a zero window was taken.
         self.accept_probe(side, tally);

@@ -38,9 +38,8 @@ pub struct ConnectionLedger {
     directions: [LedgerDirection; 2],
     connect: ConnectAmounts,
     latest: Option<OpId>,
-    /// By [`Side`] of the sender, the offset up to which it had received the other stream; absent if the acknowledgments of the directions show
-    /// it.
-    received: Option<Box<[u64; 2]>>,
+    /// Absent if the acknowledgments of the directions show what senders had received.
+    proofs: Option<Box<proof::AckProofs>>,
     /// Absent if the connection has neither software names nor warnings.
     said: Option<Box<ConnectionFacts>>,
     pub operations: u64,

@@ -5,22 +5,35 @@ use super::ConnectionLedger;
 use overhead_decode::Moment;
 use overhead_model::Side;
 
+#[derive(Debug, Default)]
+pub(super) struct AckProofs {
+    /// By [`Side`] of the sender of the next bytes, the offset up to which it had received the other stream.
+    received: [u64; 2],
+    /// The server's last segment without payload.
+    pub bare: Moment,
+}
+
 impl ConnectionLedger {
     /// Notes how much of the other stream the sender of the next bytes of `side` had received.
     pub fn received(&mut self, side: Side, offset: u64) {
-        self.received.get_or_insert_default()[side as usize] = offset;
+        self.proofs.get_or_insert_default().received[side as usize] = offset;
+    }
+
+    /// Notes a segment of the server without payload.
+    pub fn acknowledged_bare(&mut self, bare: Moment) {
+        self.proofs.get_or_insert_default().bare = bare;
     }
 
     /// Notes that nothing is missing any more.
     pub fn settle_received(&mut self) {
-        self.received = None;
+        self.proofs = None;
     }
 
     /// Returns how much of the other stream the sender of the next bytes of `side` had received.
     #[inline]
     pub fn received_by(&self, side: Side) -> u64 {
-        match &self.received {
-            Some(received) => received[side as usize],
+        match &self.proofs {
+            Some(proofs) => proofs.received[side as usize],
             None => self.directions[side.other() as usize].acked,
         }
     }

@@ -246,6 +246,10 @@ impl<T: Tally> Reader for LedgerReader<'_, T> {
         Moment { at: at + self.ahead(side), received }
     }
 
+    fn bare_ack(&self) -> Moment {
+        self.book.proofs.as_ref().map_or_else(Moment::default, |proofs| proofs.bare)
+    }
+
     #[inline]
     fn announced(&self, side: Side) -> u64 {
         self.book.directions[side as usize].end

@@ -107,7 +107,7 @@ impl HttpPairing {
     /// Returns whether nothing is outstanding and the connection is still decoded.
     pub fn is_idle(&self) -> bool {
         let Self { pending, switched } = self;
-        pending.is_empty() && switched.is_none()
+        pending.is_idle() && switched.is_none()
     }
 
     /// See [`PendingRequests::habit`].

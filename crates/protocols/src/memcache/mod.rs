@@ -224,7 +224,7 @@ impl Decoder for Memcache {
         let between = *stages == [MemcacheStage::Idle; 2]
             && sent.is_none()
             && target.is_none()
-            && pairing.is_empty()
+            && pairing.is_idle()
             && !is_watching;
         let mode = mode.map_or(0, |mode| 1 + mode as u64);
         between.then(|| (2 * mode + u64::from(pairing.has_silent)) << 2 | pairing.habit())

@@ -214,6 +214,11 @@ impl MemcachePairing {
         pending.is_empty()
     }
 
+    /// Returns whether nothing waits and nothing is in doubt.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_idle()
+    }
+
     /// See [`PendingRequests::habit`].
     #[inline]
     pub fn habit(&self) -> u64 {

@@ -82,7 +82,7 @@ pub(super) struct MysqlPairing {
 impl MysqlPairing {
     pub fn is_idle(&self) -> bool {
         let Self { queue, stray, is_unsure } = self;
-        queue.is_empty() && stray.is_none() && !is_unsure
+        queue.is_idle() && stray.is_none() && !is_unsure
     }
 
     /// Returns the operation that the next server packet answers.

@@ -42,7 +42,7 @@ pub fn startup<R: Reader>(
     let mut c = Cursor::new(input, total, out);
     let _ = c.skip(4, Account::Framing, "packet length");
     if request == PgRequest::Startup {
-        state.phase = PgPhase::Messages;
+        (state.phase, state.is_started) = (PgPhase::Messages, true);
         let _ = c.skip(4, Account::Framing, "protocol version");
         if code >> 16 == 2 {
             c.rest(Account::Metadata, "start-up parameters");

@@ -27,6 +27,7 @@ impl Pgwire {
                 if input.available() < total {
                     return Ok(Step::Need(total));
                 }
+                self.is_started = true;
                 self.client_message(PgMessage { kind, total, input }, out)?;
                 Ok(Step::Progress)
             }
@@ -162,6 +163,7 @@ impl Pgwire {
         pairing.session.given = shared.given.clone();
         Self {
             phase: if mid_stream { PgPhase::Messages } else { PgPhase::Startup },
+            is_started: false,
             pairing,
             states: super::idle::PgIdleStates::default(),
         }

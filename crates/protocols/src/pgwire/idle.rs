@@ -52,7 +52,7 @@ impl PgIdleStates {
 impl Pgwire {
     pub(super) fn view(&self) -> Option<PgSessionView<'_>> {
         // All fields are named, so that a new one cannot be missed.
-        let Self { phase, pairing, states: _ } = self;
+        let Self { phase, is_started: _, pairing, states: _ } = self;
         if *phase == PgPhase::Messages { pairing.view() } else { None }
     }
 

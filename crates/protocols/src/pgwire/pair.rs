@@ -141,7 +141,7 @@ impl PgPairing {
             stray,
             facts: _,
         } = self;
-        let is_open = !expected.is_empty() || !units.is_empty() || current.is_some() || *skipping;
+        let is_open = !expected.is_idle() || !units.is_empty() || current.is_some() || *skipping;
         let copies = copy_in.is_some() || copy_out.is_some();
         if is_open || copies || stray.iter().any(Option::is_some) { None } else { session.view() }
     }

@@ -132,7 +132,7 @@ impl RespPairing {
     #[inline]
     pub fn idle_state(&self) -> Option<u64> {
         let Self { pending, state, mid_stream: _, expects, confirms } = self;
-        let waits = !pending.is_empty() || *expects != HelloField::Nothing || confirms.is_some();
+        let waits = !pending.is_idle() || *expects != HelloField::Nothing || confirms.is_some();
         (!waits && !state.monitoring && !state.replicates).then(|| state.version() << 2 | pending.habit())
     }
 
@@ -225,10 +225,11 @@ impl RespPairing {
         let word = if can_be_push { pubsub::first_element(bytes)? } else { b"" };
         let confirmed = pubsub::confirmation(word);
         let is_message = pubsub::is_message(word);
-        let front = match first {
-            b'>' => self.pending.front(),
-            _ if is_message => self.pending.front(),
-            _ => self.pending.answer(out, |pending, out| out.close(pending.op, Outcome::Unanswered)),
+        let is_push = is_message || first == b'>' && confirmed.is_none();
+        let front = if is_push {
+            self.pending.front()
+        } else {
+            self.pending.answer(out, |pending, out| out.close(pending.op, Outcome::Unanswered))
         };
         let is_paired = front.is_some();
         if is_message {
@@ -238,11 +239,11 @@ impl RespPairing {
         }
         let front = self.pending.front().filter(|_| is_paired).copied();
         let answers = front.is_some_and(|front| front.is_answered_by(confirmed));
+        // An unseen command may have asked for the confirmation.
+        let has_unseen = !self.pending.is_certain() || out.has_unseen(Side::Response);
+        let is_unasked = confirmed.is_some() && !answers && has_unseen;
         let push = match first {
-            // An unseen command may have asked for the confirmation.
-            _ if confirmed.is_some() && !answers && (!self.pending.is_certain() || out.has_unseen(Side::Response)) => {
-                false
-            }
+            _ if is_unasked => false,
             b'>' => !answers,
             b'*' => is_message || confirmed.is_some() && !answers,
             b'+' if self.state.monitoring => front.is_none() || bytes.get(1)?.is_ascii_digit(),
@@ -253,7 +254,7 @@ impl RespPairing {
             let consumer = if confirmed.is_some() { LeafConsumer::Subscriptions } else { LeafConsumer::Nobody };
             return Some(RespReplyTarget { op, leaves: DATA, consumer, unpaired: Some(Outcome::Unsolicited) });
         }
-        let Some(front) = front else {
+        let Some(front) = front.filter(|_| !is_unasked) else {
             let (op, unpaired) = (out.orphan("RESPONSE"), Some(Outcome::NoReply));
             return Some(RespReplyTarget { op, leaves: DATA, consumer: LeafConsumer::Nobody, unpaired });
         };
@@ -318,12 +319,15 @@ impl RespPairing {
         let Some(front) = self.pending.front_mut() else { return };
         front.begun = true;
         let kind_of_command = front.kind;
+        let mut is_unknown = false;
         let over = match (&mut front.due, kind_of_command) {
             _ if error => true,
             // Queued in a transaction.
             (_, CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_)) if kind == b'+' => true,
             (DueValues::All, CommandKind::Unsubscribe(family)) => {
-                self.state.subscriptions.none_left(family).unwrap_or(false)
+                let none_left = self.state.subscriptions.none_left(family);
+                is_unknown = none_left.is_none();
+                none_left == Some(true)
             }
             (DueValues::All, _) => true,
             (DueValues::Values(left), _) => {
@@ -332,6 +336,9 @@ impl RespPairing {
             }
         };
         let due = front.due;
+        if is_unknown {
+            self.pending.doubt();
+        }
         if kind_of_command != CommandKind::Plain {
             self.state.update(|state| state.take_effect(kind_of_command, due, kind, error));
         }

@@ -45,7 +45,7 @@ impl SsdbPairing {
     /// Returns whether nothing waits and the server streams nothing.
     pub fn is_idle(&self) -> bool {
         let Self { pending, streams } = self;
-        pending.is_empty() && !streams
+        pending.is_idle() && !streams
     }
 
     /// Adds a complete request. Fails if too many wait.

@@ -30,7 +30,7 @@ impl Warnings {
                 counted(count, "answer")
             )),
             Note::EndNotCaptured => self.partial(format!(
-                "the end of {} was acknowledged and is in no captured frame: the capture lost frames or ended before them",
+                "the end of {} is in no captured frame, as later sequence or acknowledgment numbers show: the capture lost frames",
                 counted(count, "direction of a connection")
             )),
             Note::Shifted => self.partial(format!(
