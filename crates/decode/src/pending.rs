@@ -259,12 +259,6 @@ impl<T: PendingRequest> PendingRequests<T> {
         (self.pipelines, self.overlaps) = (false, false);
     }
 
-    /// Notes that how many answers the first request has is unknown.
-    #[cold]
-    pub fn doubt(&mut self) {
-        self.doubt.get_or_insert_default().answers = true;
-    }
-
     /// Returns whether the next answer certainly belongs to the first request.
     #[inline]
     pub fn is_certain(&self) -> bool {

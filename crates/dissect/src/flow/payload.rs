@@ -17,9 +17,7 @@ impl ConnectionFlow {
         if segment.payload.len() as u64 != len {
             self.counts.rare().snapped_bytes += len - segment.payload.len() as u64;
         }
-        if !self.is_settled || self.halves[side.other() as usize].is_ahead() {
-            self.book.received(side, self.received(side));
-        }
+        self.hear(side);
         let Some(start) = self.start_of(side, segment, tally) else {
             return self.hold_astray(side, segment, len, tally);
         };
@@ -75,6 +73,14 @@ impl ConnectionFlow {
                 Some(self.halves[side as usize].next)
             }
             StreamPlace::Astray => None,
+        }
+    }
+
+    /// Notes how much of the other stream the sender of the next bytes had received, if the books do not show that.
+    #[inline]
+    pub(super) fn hear(&mut self, side: Side) {
+        if !self.is_settled || self.halves[side.other() as usize].is_ahead() {
+            self.book.received(side, self.received(side));
         }
     }
 
@@ -253,6 +259,7 @@ impl ConnectionFlow {
     #[cold]
     pub fn lack<T: Tally>(&mut self, segment: &Segment<'_>, seq: u32, tally: &mut T) {
         let of = self.side_of(segment).other();
+        self.fall_back(None, tally);
         if segment.payload_len > 0
             && let Some(hole) = self.halves[of as usize].lacking([segment.ack, seq])
         {

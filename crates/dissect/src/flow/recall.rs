@@ -180,7 +180,7 @@ impl ConnectionFlow {
         if is_learning {
             self.book.record();
         }
-        for frame in &under_way.taken {
+        for (index, frame) in under_way.taken.iter().enumerate() {
             let here = self.book.at(frame.number, 1);
             let payload = under_way.payload(frame);
             if is_learning && let Some(memo) = self.memory.memo_mut() {
@@ -197,6 +197,9 @@ impl ConnectionFlow {
             } else {
                 let arrival = self.book.arrival(frame.time_ns, frame.headers, payload.len() as u64);
                 self.book.slice(frame.side, arrival, payload.len() as u64);
+                if index + 1 == under_way.taken.len() {
+                    self.hear(frame.side);
+                }
                 self.decode(frame.side, payload, 0, tally);
             }
             self.book.at(here.0, here.1);

@@ -319,15 +319,12 @@ impl RespPairing {
         let Some(front) = self.pending.front_mut() else { return };
         front.begun = true;
         let kind_of_command = front.kind;
-        let mut is_unknown = false;
         let over = match (&mut front.due, kind_of_command) {
             _ if error => true,
             // Queued in a transaction.
             (_, CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_)) if kind == b'+' => true,
             (DueValues::All, CommandKind::Unsubscribe(family)) => {
-                let none_left = self.state.subscriptions.none_left(family);
-                is_unknown = none_left.is_none();
-                none_left == Some(true)
+                self.state.subscriptions.none_left(family).unwrap_or(false)
             }
             (DueValues::All, _) => true,
             (DueValues::Values(left), _) => {
@@ -336,9 +333,6 @@ impl RespPairing {
             }
         };
         let due = front.due;
-        if is_unknown {
-            self.pending.doubt();
-        }
         if kind_of_command != CommandKind::Plain {
             self.state.update(|state| state.take_effect(kind_of_command, due, kind, error));
         }
