@@ -17,7 +17,9 @@ impl ConnectionFlow {
         if segment.payload.len() as u64 != len {
             self.counts.rare().snapped_bytes += len - segment.payload.len() as u64;
         }
-        self.hear(side);
+        if !self.is_settled || self.halves[side.other() as usize].is_ahead() {
+            self.book.received(side, self.received(side));
+        }
         let Some(start) = self.start_of(side, segment, tally) else {
             return self.hold_astray(side, segment, len, tally);
         };
@@ -73,14 +75,6 @@ impl ConnectionFlow {
                 Some(self.halves[side as usize].next)
             }
             StreamPlace::Astray => None,
-        }
-    }
-
-    /// Notes how much of the other stream the sender of the next bytes had received, if the books do not show that.
-    #[inline]
-    pub(super) fn hear(&mut self, side: Side) {
-        if !self.is_settled || self.halves[side.other() as usize].is_ahead() {
-            self.book.received(side, self.received(side));
         }
     }
 

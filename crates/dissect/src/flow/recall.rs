@@ -138,8 +138,13 @@ impl ConnectionFlow {
             return false;
         }
         let other = &mut self.halves[side.other() as usize];
+        let before = other.acked;
         let is_news = other.acknowledge(bare.ack) == AckedData::Bytes;
-        self.is_settled &= !other.is_ahead();
+        if other.is_ahead() {
+            // It may have to wait for what it acknowledges.
+            other.acked = before;
+            return false;
+        }
         if !bare.payload.is_empty() {
             let half = &mut self.halves[side as usize];
             memo.came(side, half.acked_seen());
@@ -180,7 +185,7 @@ impl ConnectionFlow {
         if is_learning {
             self.book.record();
         }
-        for (index, frame) in under_way.taken.iter().enumerate() {
+        for frame in &under_way.taken {
             let here = self.book.at(frame.number, 1);
             let payload = under_way.payload(frame);
             if is_learning && let Some(memo) = self.memory.memo_mut() {
@@ -197,9 +202,6 @@ impl ConnectionFlow {
             } else {
                 let arrival = self.book.arrival(frame.time_ns, frame.headers, payload.len() as u64);
                 self.book.slice(frame.side, arrival, payload.len() as u64);
-                if index + 1 == under_way.taken.len() {
-                    self.hear(frame.side);
-                }
                 self.decode(frame.side, payload, 0, tally);
             }
             self.book.at(here.0, here.1);
