@@ -345,6 +345,9 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         } else {
             self.search_bytes(side, input)
         };
+        if !found && input.opaque > 0 {
+            self.decoder.lost(side, out);
+        }
         let stream = &mut self.streams[side as usize];
         let skipped = if found { passed as u64 } else { passed as u64 + input.opaque };
         if stream.is_at_hole && (passed > 0 || found) {
@@ -355,10 +358,6 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         }
         stream.strand(UNDECODED, skipped, out);
         stream.tried &= skipped == 0;
-        if !found && input.opaque > 0 {
-            self.decoder.lost(side, out);
-        }
-        let stream = &mut self.streams[side as usize];
         if found {
             stream.end_stretch(out);
             stream.state = StreamSync::Synced;

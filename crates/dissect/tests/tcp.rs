@@ -345,6 +345,54 @@ fn pairing_recovers_from_lost_commands_while_idle() {
     }
 }
 
+#[test]
+fn a_lost_reply_moves_no_other() {
+    let talk = talking().send(Request, SET).miss(Response, OK.len() as u32);
+    let talk = talk.send(Request, GET).send(Response, VALUE).send(Request, GET).send(Response, VALUE).ack(Request);
+    let book = talk.close().dissect();
+    let outcomes = |name| book.row(name).operations.iter().map(|operation| operation.outcome).collect::<Vec<_>>();
+    assert_eq!(outcomes("SET"), [Outcome::Ok, Outcome::Unanswered]);
+    assert_eq!(outcomes("GET"), [Outcome::Ok; 2]);
+    assert_eq!(book.totals.tcp.gap_bytes, OK.len() as u64);
+    assert!(book.find("RESPONSE").is_none());
+    assert!(!book.totals.notes.contains_key(&Note::LostBoundary), "{:?}", book.totals.notes);
+}
+
+#[test]
+fn the_exchange_behind_a_lost_one_is_whole() {
+    let talk = talking().miss(Request, SET.len() as u32).miss(Response, OK.len() as u32);
+    let talk = talk.send(Request, GET).send(Response, VALUE).send(Request, SET).send(Response, OK).ack(Request);
+    let book = talk.close().dissect();
+    let answered = |name| book.row(name).operations.iter().all(|operation| operation.outcome == Outcome::Ok);
+    assert!(answered("GET") && answered("SET"));
+    assert_eq!(book.totals.tcp.gap_bytes, (SET.len() + OK.len()) as u64);
+    assert!(!book.totals.notes.contains_key(&Note::LostBoundary), "{:?}", book.totals.notes);
+}
+
+#[test]
+fn what_is_missing_before_the_end_is_a_gap() {
+    let talk = || talking().miss(Request, SET.len() as u32).miss(Response, OK.len() as u32);
+    let lost = (SET.len() + OK.len()) as u64;
+    assert_eq!(talk().close().dissect().totals.tcp.gap_bytes, lost);
+    assert_eq!(talk().segment(Request, "R", b"").dissect().totals.tcp.gap_bytes, SET.len() as u64);
+    // A RST counts the FIN before it.
+    let twice = talking().close().segment(Request, "R", b"").dissect();
+    assert_eq!(twice.totals.tcp.gap_bytes, 0);
+}
+
+#[test]
+fn an_end_that_only_other_numbers_show_is_told_of() {
+    let noted = |talk: Talk| {
+        let book = talk.dissect();
+        (book.totals.tcp.gap_bytes, book.totals.notes.get(&Note::EndNotCaptured).copied())
+    };
+    // Acknowledged by the reply, and shown by an acknowledgment of the same end.
+    let half = || talking().send(Request, &SET[..9]).miss(Request, SET.len() as u32 - 9);
+    assert_eq!(noted(half().send(Response, OK)), (0, Some(1)));
+    assert_eq!(noted(talking().miss(Response, 9).ack(Response)), (0, Some(1)));
+    assert_eq!(noted(talking().send(Request, SET).send(Response, OK).ack(Request)), (0, None));
+}
+
 /// Operations of the workload, and their latencies if known.
 #[derive(Default)]
 struct Latencies {

@@ -164,7 +164,14 @@ impl StreamReassembly {
         self.fin = true;
     }
 
-    /// Notes the sequence number after the last byte, from a FIN or RST.
+    /// Notes the sequence number of a RST. It counts a FIN before it, which may be lost.
+    pub fn reset_at(&mut self, seq: u32) {
+        if !self.fin && self.next_seq.is_some_and(|next| seq != next.wrapping_add(1)) {
+            self.end_at(seq);
+        }
+    }
+
+    /// Notes the sequence number after the last byte.
     pub fn end_at(&mut self, seq: u32) {
         if let Some(end) = self.position(seq).filter(|end| *end <= self.next + limits::WINDOW) {
             self.end = self.end.max(end);

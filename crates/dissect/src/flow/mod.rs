@@ -280,8 +280,8 @@ impl ConnectionFlow {
             self.halves[side as usize].syn(segment.seq);
         }
         if segment.flags.rst {
+            self.halves[side as usize].reset_at(segment.seq);
             self.halves.iter_mut().for_each(StreamReassembly::fin);
-            self.halves[side as usize].end_at(segment.seq);
         }
         let acked = self.acknowledge(side, segment, tally);
         if segment.payload_len > 0 {
