@@ -425,8 +425,8 @@ fn an_incomplete_set_of_fragments_is_other() {
         let book = fragmented(|parts| drop(parts.remove(missing)));
         let left: u64 = [50, 50, 42].iter().sum::<u64>() - [50, 50, 42][missing];
         assert_eq!(book.totals.other, left);
-        // What it carried is in no captured segment, as the FIN shows.
-        assert_eq!(book.totals.tcp.gap_bytes, GET.len() as u64);
+        assert_eq!(book.totals.tcp.gap_bytes, 0);
+        assert_eq!(book.totals.notes.get(&Note::EndNotCaptured), Some(&1));
         assert!(book.find("GET").is_none());
     }
 }

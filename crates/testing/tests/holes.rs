@@ -275,7 +275,7 @@ impl Truth {
             answered.extend(requests.iter().copied());
             for op in &responses {
                 let whose = &self.record.operations[op];
-                if !requests.is_empty() && !requests.contains(op) && whose.bytes[0].len() > 0 {
+                if !requests.is_empty() && !requests.contains(op) && !whose.bytes[0].is_empty() {
                     let name = &whose.name;
                     wrong.push(format!("{} has bytes of the answer to {name} {}", told.name, op.1 & 0xff_ffff));
                 }
@@ -345,18 +345,12 @@ fn edit(session: &Session, numbers: &mut Numbers) -> (&'static str, Vec<Stored>)
             "frames of a connection dropped"
         }
         4 => {
-            let kept = 1 + numbers.below(60);
-            let mut index = 0;
-            frames.retain(|frame| {
-                index += 1;
-                frame.has_syn() || index % 61 != kept
-            });
+            let lost = numbers.below(61) as u64;
+            frames.retain(|frame| frame.has_syn() || frame.number % 61 != lost);
             "every 61st frame dropped"
         }
         5 => {
-            let end = frames.split_off(at.max(1));
-            drop_last(&mut frames, numbers.below(2));
-            std::mem::drop(end);
+            frames.truncate(at.max(1));
             "end cut"
         }
         8 => {
@@ -379,10 +373,6 @@ fn edit(session: &Session, numbers: &mut Numbers) -> (&'static str, Vec<Stored>)
         }
     };
     (kind, frames)
-}
-
-fn drop_last(frames: &mut Vec<Stored>, count: usize) {
-    frames.truncate(frames.len().saturating_sub(count).max(1));
 }
 
 /// Repeats the last byte of a direction before a frame, as a keep-alive does.

@@ -8,6 +8,7 @@ use overhead_model::{Account, Outcome};
 pub struct StreamStates(pub(super) [StreamState; 2]);
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the stream, independent of the others")]
 pub(super) struct StreamState {
     pub state: StreamSync,
     /// Captured start of the current message.

@@ -41,10 +41,8 @@ pub struct StreamReassembly {
     /// The first acknowledgment, and the number of the first segment without payload, if they came before the first byte.
     first_ack: Option<u32>,
     first_seq: Option<u32>,
-    /// Where the sender was, by a segment without payload.
+    /// Where the sender was, by a segment without payload; not 0 if numbers went on before the first byte.
     reached: u64,
-    /// Numbers went on before the first byte.
-    has_lost_start: bool,
     /// The receiver's window is 0.
     closed: bool,
     recent: RecentSegments,
@@ -178,9 +176,9 @@ impl StreamReassembly {
         }
     }
 
-    /// Returns the bytes missing before the end of the stream.
+    /// Returns the bytes missing between the last captured ones and the end of the stream.
     pub fn missing(&self) -> Range<u64> {
-        self.next..self.end.max(self.next)
+        self.next..if self.high > ORIGIN { self.end.max(self.next) } else { self.next }
     }
 
     /// Returns the bytes after the last ones and before all of these sequence numbers, if nothing is held. A FIN takes a number too.
@@ -206,7 +204,7 @@ impl StreamReassembly {
         match self.position(seq) {
             Some(offset) if offset <= self.next + limits::WINDOW => self.reached = self.reached.max(offset),
             Some(_) => {}
-            None => self.has_lost_start |= went_on(&mut self.first_seq, seq),
+            None => self.reached |= u64::from(went_on(&mut self.first_seq, seq)),
         }
     }
 
@@ -214,8 +212,8 @@ impl StreamReassembly {
     /// number too.
     pub fn has_lost_end(&self) -> bool {
         match self.next_seq {
-            Some(_) => self.acked.max(self.reached) > self.next + 1,
-            None => self.has_lost_start,
+            Some(_) => self.acked.max(self.reached).max(self.end) > self.next + 1,
+            None => self.reached > 0,
         }
     }
 
@@ -335,7 +333,7 @@ impl StreamReassembly {
             return AckedData::Nothing;
         }
         let Some(offset) = self.position(ack) else {
-            self.has_lost_start |= went_on(&mut self.first_ack, ack);
+            self.reached |= u64::from(went_on(&mut self.first_ack, ack));
             return AckedData::Nothing;
         };
         let handshake = std::mem::take(&mut self.syn_open);

@@ -10,7 +10,6 @@ pub(super) const LAST_PREPARED: u32 = u32::MAX;
 
 /// State that outlives an operation.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
 pub(super) struct Session {
     /// Capabilities common to client and server; `None` if the login was not seen.
     pub capabilities: Option<u64>,
