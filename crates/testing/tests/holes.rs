@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Edits of each session in a usual run.
-const EDITS: u64 = 24;
+const EDITS: u64 = 20;
 /// Frames of a session, from its start. What follows is more of the same.
 const FRAMES: usize = 1_200;
 /// Failures shown.

@@ -184,7 +184,8 @@ impl StreamReassembly {
     /// Returns the bytes after the last ones and before all of these sequence numbers, if nothing is held. A FIN takes a number too.
     pub fn lacking(&self, before: [u32; 2]) -> Option<Range<u64>> {
         let end = before.into_iter().filter_map(|seq| self.position(seq)).min()?;
-        (self.hole().is_none() && end > self.next + 1 && end <= self.next + limits::WINDOW).then_some(self.next..end)
+        let is_after_bytes = self.high > ORIGIN && self.hole().is_none();
+        (is_after_bytes && end > self.next + 1 && end <= self.next + limits::WINDOW).then_some(self.next..end)
     }
 
     /// Takes back a hole at the end that only an acknowledgment shows. Returns whether there is one.
