@@ -170,7 +170,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
             } else if self.streams[side as usize].need.is_some() {
                 self.streams[side as usize].tail = tail.get(used as usize..).unwrap_or_default().to_vec();
             } else {
-                self.lose(side, before - used + left, out);
+                self.lose(side, (before - used, left), out);
                 return;
             }
         }
@@ -216,7 +216,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         } else {
             tail.drain(..usize::try_from(used).unwrap_or(usize::MAX).min(tail.len()));
             if opaque > 0 && self.streams[side as usize].need.is_none() {
-                self.lose(side, left, out);
+                self.lose(side, (tail.len() as u64, left - tail.len() as u64), out);
                 return;
             }
             self.streams[side as usize].opaque = left - tail.len() as u64;
@@ -308,13 +308,18 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         (stream.turns, stream.turn) = (false, None);
     }
 
-    /// Gives up `left` bytes without a known boundary and searches for the next one.
+    /// Gives up bytes without a known boundary, captured and opaque ones, and searches for the next one.
     #[cold]
-    fn lose<R: Reader>(&mut self, side: Side, left: u64, out: &mut Out<'_, R>) {
-        if self.streams[side as usize].state == StreamSync::Synced {
-            out.note(Note::LostBoundary);
+    fn lose<R: Reader>(&mut self, side: Side, (captured, opaque): (u64, u64), out: &mut Out<'_, R>) {
+        let stream = &mut self.streams[side as usize];
+        if stream.state == StreamSync::Synced {
+            // Nothing of a message may be lost but what is in the hole.
+            stream.is_at_hole = captured == 0;
+            if captured > 0 {
+                out.note(Note::LostBoundary);
+            }
         }
-        self.search_on(side, left, out);
+        self.search_on(side, captured + opaque, out);
     }
 
     /// Like [`EngineDriver::lose`] if the loss was already noted.
@@ -340,8 +345,17 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
         } else {
             self.search_bytes(side, input)
         };
+        if !found && input.opaque > 0 {
+            self.decoder.lost(side, out);
+        }
         let stream = &mut self.streams[side as usize];
         let skipped = if found { passed as u64 } else { passed as u64 + input.opaque };
+        if stream.is_at_hole && (passed > 0 || found) {
+            stream.is_at_hole = false;
+            if passed > 0 {
+                out.note(Note::LostBoundary);
+            }
+        }
         stream.strand(UNDECODED, skipped, out);
         stream.tried &= skipped == 0;
         if found {
@@ -392,6 +406,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
                 MessageBoundary::More | MessageBoundary::No => {
                     // Nothing of a message that started before is lost, but a turn after it is.
                     let is_first = stream.stretch.is_none();
+                    stream.is_at_hole = false;
                     out.note(if is_first { Note::MidMessage } else { Note::LostBoundary });
                     self.decoder.lost(side, out);
                     out.release();

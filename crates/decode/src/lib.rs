@@ -14,6 +14,7 @@
 //! The [`DecoderEngine`] advances by the posted bytes only, so no byte can be consumed without being posted.
 //!
 //! - `engine`: the loop; `cursor`, `out`: how a decoder reads and posts; `limits`: bounds on what the wire claims
+//! - `pending`: the requests that wait, and what pairs them with answers
 //! - `codec`, `expansion`, `pro_rata`, `split`, `tape`: compressed bytes and messages within segments
 //! - `versioned`: decoder state for the memo; `near`, `numbers`: searching in text
 //! - `foreign`: protocols that were not expected
@@ -29,6 +30,7 @@ pub mod limits;
 pub mod near;
 mod numbers;
 mod out;
+mod pending;
 mod pro_rata;
 mod split;
 pub mod tape;
@@ -41,6 +43,7 @@ pub use expansion::Expansion;
 pub use foreign::{ApparentProtocol, ForeignTraffic};
 pub use numbers::numbers;
 pub use out::{Field, Free, Label, Note, OpId, Out, Reader, cut_in_the_middle};
+pub use pending::{Moment, PendingRequest, PendingRequests, PendingVerdict};
 pub use pro_rata::{OperationShares, Weigher};
 pub use split::ProportionalSplit;
 pub use versioned::Versioned;

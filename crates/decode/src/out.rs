@@ -2,7 +2,7 @@
 
 #![expect(clippy::inline_always, reason = "posting a field is a few instructions, and every field is posted")]
 
-use super::{Codec, ForeignTraffic, numbers};
+use super::{Codec, ForeignTraffic, Moment, numbers};
 use crate::limits;
 use overhead_model::{Account, Class, Outcome, Side};
 use std::net::SocketAddr;
@@ -54,6 +54,10 @@ pub enum Note {
     CapturedTooLate,
     /// A frame repeats payload, and its time is before that of an earlier frame in the file.
     RepeatedBackInTime,
+    /// An answer behind lost bytes could belong to any of several requests, captured or lost, and went to none.
+    Unpaired,
+    /// Sequence or acknowledgment numbers show bytes at the end of a direction that are in no frame.
+    EndNotCaptured,
     /// A connection was joined midway, and requests were answered before the server had answered the unseen ones: answers
     /// may be shifted.
     Shifted,
@@ -188,6 +192,23 @@ pub trait Reader {
     fn packed(&mut self, _side: Side, _wire: u64) {}
 
     fn note(&mut self, note: Note);
+
+    /// Returns the position of the next byte to be posted on `side`, and what its sender had received of the other side.
+    #[inline]
+    fn moment(&self, _side: Side) -> Moment {
+        Moment::default()
+    }
+
+    /// Returns the server's last segment without payload since bytes are missing.
+    fn bare_ack(&self) -> Moment {
+        Moment::default()
+    }
+
+    /// Returns the end of what is known of the stream of `side`: captured, or given up as lost.
+    #[inline]
+    fn announced(&self, _side: Side) -> u64 {
+        u64::MAX
+    }
 }
 
 /// A decoder's output for one direction of a connection, during one piece of input.
@@ -367,6 +388,27 @@ impl<'r, R: Reader> Out<'r, R> {
         }
     }
 
+    /// See [`Reader::moment`].
+    #[inline]
+    pub fn moment_of(&self, side: Side) -> Moment {
+        self.reader.moment(side)
+    }
+
+    /// See [`Reader::bare_ack`].
+    pub fn bare_ack(&self) -> Moment {
+        self.reader.bare_ack()
+    }
+
+    /// See [`Reader::announced`].
+    pub fn announced(&self, side: Side) -> u64 {
+        self.reader.announced(side)
+    }
+
+    /// Returns whether the sender of `side` had received bytes of the other side that were not captured yet.
+    pub fn has_unseen(&self, side: Side) -> bool {
+        self.moment_of(side).received > self.announced(side.other())
+    }
+
     /// See [`Reader::wants_free`].
     #[inline]
     pub fn wants_free(&self) -> bool {
@@ -486,6 +528,18 @@ macro_rules! pass_facts_on {
 
         fn note(&mut self, note: Note) {
             self.out.note(note);
+        }
+
+        fn moment(&self, side: Side) -> Moment {
+            self.out.moment_of(side)
+        }
+
+        fn bare_ack(&self) -> Moment {
+            self.out.bare_ack()
+        }
+
+        fn announced(&self, side: Side) -> u64 {
+            self.out.announced(side)
         }
     };
 }

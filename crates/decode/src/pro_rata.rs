@@ -1,7 +1,7 @@
 //! Posts bytes that were compressed together in proportion to the operations and accounts of their decompressed content.
 //! Nothing more precise is known about them.
 
-use super::{Label, Note, OpId, Out, ProportionalSplit, Reader};
+use super::{Label, Moment, Note, OpId, Out, ProportionalSplit, Reader};
 use crate::out::pass_facts_on;
 use overhead_model::{Account, Amounts, Outcome, Side};
 

@@ -5,7 +5,7 @@
 //! headers, checksums and tags, which must be posted in between. A [`Weigher`](super::Weigher) is enough for a compressed
 //! body, which belongs to one operation.
 
-use super::{Label, Note, OpId, OperationShares, Out, Reader};
+use super::{Label, Moment, Note, OpId, OperationShares, Out, Reader};
 use crate::out::pass_facts_on;
 use overhead_model::{Account, Amounts, Outcome, Side};
 use std::collections::VecDeque;

@@ -483,7 +483,7 @@ impl<T: Tally> Connections<T> {
             self.holdings.end(entry.held);
         }
         entry.announce(&mut self.tally);
-        entry.release_all(&mut self.tally);
+        entry.release_all(|segment| Some(segment.ack), &mut self.tally);
         self.shared.statements.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
         let FinishedFlow { tcp, transport, other, notes, hits, requests } = entry.flow.finish(&mut self.tally);

@@ -431,6 +431,7 @@ fn an_incomplete_set_of_fragments_is_other() {
         let left: u64 = [50, 50, 42].iter().sum::<u64>() - [50, 50, 42][missing];
         assert_eq!(book.totals.other, left);
         assert_eq!(book.totals.tcp.gap_bytes, 0);
+        assert_eq!(book.totals.notes.get(&Note::EndNotCaptured), Some(&1));
         assert!(book.find("GET").is_none());
     }
 }

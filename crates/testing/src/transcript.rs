@@ -1,6 +1,6 @@
 //! A reader that keeps everything, for tests of decoders and for inspecting a decoder.
 
-use overhead_decode::{Decoder, DecoderEngine, Label, Note, OpId, Reader};
+use overhead_decode::{Decoder, DecoderEngine, Label, Moment, Note, OpId, Reader};
 use overhead_model::{Account, Amounts, Class, Outcome, Side};
 
 /// A decoder's account of one operation.
@@ -67,6 +67,8 @@ pub struct Transcript {
     /// Notes in order.
     pub notes: Vec<Note>,
     groups: [Vec<&'static str>; 2],
+    /// Bytes posted, by side.
+    posted: [u64; 2],
 }
 
 impl Transcript {
@@ -118,6 +120,7 @@ impl Reader for Transcript {
             debug_assert!(entry.outcome.is_none(), "posting to a closed operation: {field}");
             entry.amounts[side as usize][account] += len;
         }
+        self.posted[side as usize] += len;
         match self.postings[side as usize].last_mut() {
             Some(last) if last.op == op && last.account == account && last.path == path => last.len += len,
             _ => self.postings[side as usize].push(Posting { side, op, path, account, len }),
@@ -158,6 +161,15 @@ impl Reader for Transcript {
 
     fn note(&mut self, note: Note) {
         self.notes.push(note);
+    }
+
+    /// Each side has received all that the other sent before.
+    fn moment(&self, side: Side) -> Moment {
+        Moment { at: self.posted[side as usize], received: self.posted[side.other() as usize] }
+    }
+
+    fn announced(&self, side: Side) -> u64 {
+        self.posted[side as usize]
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod cuts;
+mod holes;
 mod later;
 #[cfg(feature = "runs")]
 mod memo;

@@ -8,6 +8,7 @@ use overhead_model::{Account, Outcome};
 pub struct StreamStates(pub(super) [StreamState; 2]);
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the stream, independent of the others")]
 pub(super) struct StreamState {
     pub state: StreamSync,
     /// Captured start of the current message.
@@ -22,6 +23,8 @@ pub(super) struct StreamState {
     pub stretch: Option<OpId>,
     /// A boundary was lost earlier, so the current one may be false.
     pub doubtful: bool,
+    /// The search starts behind a hole that no captured message reached into.
+    pub is_at_hole: bool,
     /// Decoding already failed at this position during a search.
     pub tried: bool,
     /// The other side sent bytes, or bytes were lost: the next byte starts a turn.

@@ -57,7 +57,7 @@ impl<T: Tally> Connections<T> {
         if let Some(mut kept) = kept {
             let entry = &mut kept.1;
             entry.announce(&mut self.tally);
-            entry.release_all(&mut self.tally);
+            entry.release_all(|_| None, &mut self.tally);
             entry.flow.rename(joined);
             let (number, key) = (entry.number, ConnectionKey::new(joined[0], joined[1]).0);
             let queue = if entry.selected { &mut self.half_open } else { &mut self.unselected };

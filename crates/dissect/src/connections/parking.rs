@@ -106,13 +106,15 @@ impl ConnectionEntry {
             if !parked.is_overdue(at.clock_ns) {
                 return false;
             }
-            let closes = self.release_all(tally);
+            let closes = self.release_all(|_| None, tally);
             self.parking = Parking::Closed;
             return closes;
         }
         let mut closes = false;
-        if self.flow.is_beyond(segment) || self.flow.is_early(segment) {
-            closes |= self.release_all(tally);
+        if self.flow.is_beyond(segment) {
+            closes |= self.release_all(|_| Some(segment.seq), tally);
+        } else if self.flow.is_early(segment) {
+            closes |= self.release_all(|_| None, tally);
         } else {
             self.flow.note_late(segment);
         }
@@ -135,9 +137,16 @@ impl ConnectionEntry {
         closes
     }
 
-    /// Handles all segments that wait: what they acknowledge is not in the capture.
-    pub fn release_all<T: Tally>(&mut self, tally: &mut T) -> bool {
+    /// Handles all segments that wait. `lost` returns the sequence number up to which the capture lacks what one acknowledges, if it surely
+    /// does.
+    pub fn release_all<T: Tally>(&mut self, lost: impl Fn(&Segment<'_>) -> Option<u32>, tally: &mut T) -> bool {
         let Parking::Waiting(parked) = std::mem::take(&mut self.parking) else { return false };
-        parked.segments.iter().fold(false, |closes, next| closes | self.handle_now(&next.segment(), next.at, tally))
+        parked.segments.iter().fold(false, |closes, next| {
+            let segment = next.segment();
+            if let Some(seq) = lost(&segment) {
+                self.flow.lack(&segment, seq, tally);
+            }
+            closes | self.handle_now(&segment, next.at, tally)
+        })
     }
 }

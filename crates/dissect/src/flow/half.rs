@@ -14,6 +14,8 @@ pub const ORIGIN: u64 = 1 << 40;
 #[derive(Debug)]
 pub struct EarlySegment {
     pub frame: Arrival,
+    /// How much of the other stream its sender had received.
+    pub received: u64,
     /// Captured bytes; the rest, up to `len`, was snapped.
     pub bytes: Vec<u8>,
     pub len: u64,
@@ -33,7 +35,14 @@ pub struct StreamReassembly {
     isn: Option<u32>,
     syn_open: bool,
     pub fin: bool,
+    /// Where the sender ended the stream, as far as known.
+    end: u64,
     pub acked: u64,
+    /// The first acknowledgment, and the number of the first segment without payload, if they came before the first byte.
+    first_ack: Option<u32>,
+    first_seq: Option<u32>,
+    /// Where the sender was, by a segment without payload; not 0 if numbers went on before the first byte.
+    reached: u64,
     /// The receiver's window is 0.
     closed: bool,
     recent: RecentSegments,
@@ -49,7 +58,23 @@ struct OutOfOrder {
     /// Abandoned holes, by start, with their ends.
     holes: BTreeMap<u64, u64>,
     hole_bytes: u64,
-    astray: Option<u32>,
+    /// A segment further away than any window allows.
+    astray: Option<AstraySegment>,
+}
+
+/// A segment that may be the first one after a pause in the capture.
+#[derive(Debug)]
+pub struct AstraySegment {
+    pub seq: u32,
+    /// Its acknowledgment number.
+    pub ack: u32,
+    pub segment: EarlySegment,
+}
+
+impl AstraySegment {
+    fn end(&self) -> u32 {
+        self.seq.wrapping_add(self.segment.len as u32)
+    }
 }
 
 impl OutOfOrder {
@@ -76,8 +101,8 @@ static ORDER: OutOfOrder =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamPlace {
     At(u64),
-    /// After this hole, which exceeds any window: the capture lacks at least this much of the stream.
-    Behind(Range<u64>),
+    /// After an astray segment, which it directly continues.
+    Behind,
     /// Further ahead or back than any window allows.
     Astray,
 }
@@ -88,7 +113,15 @@ pub enum AckedData {
     Nothing,
     /// A SYN, and no payload.
     Handshake,
+    /// An astray segment.
+    Astray,
     Bytes,
+}
+
+/// Keeps the first number, and returns whether this one is more than a FIN ahead.
+fn went_on(first: &mut Option<u32>, number: u32) -> bool {
+    let ahead = number.wrapping_sub(*first.get_or_insert(number));
+    (2..limits::WINDOW).contains(&u64::from(ahead))
 }
 
 impl StreamReassembly {
@@ -134,6 +167,62 @@ impl StreamReassembly {
 
     pub fn fin(&mut self) {
         self.fin = true;
+    }
+
+    /// Notes the sequence number of a RST. It counts a FIN before it, which may be lost.
+    pub fn reset_at(&mut self, seq: u32) {
+        if !self.fin && self.next_seq.is_some_and(|next| seq != next.wrapping_add(1)) {
+            self.end_at(seq);
+        }
+    }
+
+    /// Notes the sequence number after the last byte.
+    pub fn end_at(&mut self, seq: u32) {
+        if let Some(end) = self.position(seq).filter(|end| *end <= self.next + limits::WINDOW) {
+            self.end = self.end.max(end);
+        }
+    }
+
+    /// Returns the bytes missing between the last captured ones and the end of the stream.
+    pub fn missing(&self) -> Range<u64> {
+        self.next..if self.high > ORIGIN { self.end.max(self.next) } else { self.next }
+    }
+
+    /// Returns the bytes after the last ones and before all of these sequence numbers, if nothing is held. A FIN takes a number too.
+    pub fn lacking(&self, before: [u32; 2]) -> Option<Range<u64>> {
+        let end = before.into_iter().filter_map(|seq| self.position(seq)).min()?;
+        let is_after_bytes = self.high > ORIGIN && self.hole().is_none();
+        (is_after_bytes && end > self.next + 1 && end <= self.next + limits::WINDOW).then_some(self.next..end)
+    }
+
+    /// Takes back a hole at the end that only an acknowledgment shows. Returns whether there is one.
+    pub fn forgo_end(&mut self) -> bool {
+        let (next, end) = (self.next, self.end);
+        let Some(disorder) = &mut self.disorder else { return false };
+        let Some((&start, _)) = disorder.holes.last_key_value().filter(|(_, last)| **last == next && next > end) else {
+            return false;
+        };
+        disorder.hole_bytes -= next - start.max(end);
+        true
+    }
+
+    /// Notes the sequence number of a segment without payload that is not that of the next byte.
+    #[cold]
+    pub fn reach(&mut self, seq: u32) {
+        match self.position(seq) {
+            Some(offset) if offset <= self.next + limits::WINDOW => self.reached = self.reached.max(offset),
+            Some(_) => {}
+            None => self.reached |= u64::from(went_on(&mut self.first_seq, seq)),
+        }
+    }
+
+    /// Returns whether sequence or acknowledgment numbers show bytes that are in no segment, at the end or instead of all; a FIN takes a
+    /// number too.
+    pub fn has_lost_end(&self) -> bool {
+        match self.next_seq {
+            Some(_) => self.acked.max(self.reached).max(self.end) > self.next + 1,
+            None => self.reached > 0,
+        }
     }
 
     /// Returns whether acknowledged bytes are still to come in the capture.
@@ -195,7 +284,7 @@ impl StreamReassembly {
     }
 
     #[inline]
-    pub fn place(&mut self, seq: u32, len: u64) -> StreamPlace {
+    pub fn place(&mut self, seq: u32) -> StreamPlace {
         if self.next_seq.is_none() {
             self.start(seq);
         }
@@ -203,19 +292,46 @@ impl StreamReassembly {
         if self.next.abs_diff(offset) <= limits::WINDOW {
             return StreamPlace::At(offset);
         }
-        self.place_astray(seq, len)
+        // Two consecutive segments agree: the stream continues here.
+        if self.is_astray_end(seq) { StreamPlace::Behind } else { StreamPlace::Astray }
     }
 
+    fn is_astray_end(&self, seq: u32) -> bool {
+        let OutOfOrder { astray, early, .. } = self.disorder();
+        early.is_empty() && astray.as_ref().is_some_and(|astray| astray.end() == seq)
+    }
+
+    /// Holds an astray segment, and returns the one held before, which nothing continued.
     #[cold]
-    fn place_astray(&mut self, seq: u32, len: u64) -> StreamPlace {
-        let end = seq.wrapping_add(len as u32);
-        let disorder = self.disorder.get_or_insert_default();
-        if disorder.astray.replace(end) == Some(seq) && disorder.early.is_empty() {
-            // Two consecutive segments agree: the stream continues here.
-            let behind = self.next_seq.map_or(0, |next| seq.wrapping_sub(next));
-            return StreamPlace::Behind(self.next..self.next + u64::from(behind));
+    pub fn hold_astray(&mut self, astray: AstraySegment) -> Option<AstraySegment> {
+        self.disorder.get_or_insert_default().astray.replace(astray)
+    }
+
+    pub fn take_astray(&mut self) -> Option<AstraySegment> {
+        self.disorder.as_mut()?.astray.take()
+    }
+
+    /// Removes the astray segment and returns it with its offset, if it turns out to lie near.
+    pub fn take_near_astray(&mut self) -> Option<(u64, EarlySegment)> {
+        let offset = self.position(self.disorder.as_ref()?.astray.as_ref()?.seq)?;
+        let is_near = offset >= self.next && offset <= self.next + limits::WINDOW;
+        if is_near { self.take_astray().map(|astray| (offset, astray.segment)) } else { None }
+    }
+
+    /// Returns the bytes up to this sequence number, which lies ahead, however far.
+    pub fn pause(&mut self, seq: u32) -> Range<u64> {
+        if self.next_seq.is_none() {
+            self.start(self.first_ack.unwrap_or(seq));
         }
-        StreamPlace::Astray
+        self.next..self.next + u64::from(self.next_seq.map_or(0, |next| seq.wrapping_sub(next)))
+    }
+
+    /// Returns whether this acknowledgment number is further away than any window allows.
+    pub fn is_far(&self, ack: u32) -> bool {
+        match self.position(ack) {
+            Some(offset) => self.next.abs_diff(offset) > limits::WINDOW,
+            None => self.first_ack.is_some_and(|first| first != ack),
+        }
     }
 
     /// Takes in an acknowledgment number and returns what it newly acknowledges.
@@ -224,13 +340,22 @@ impl StreamReassembly {
         if self.base.is_some() {
             return AckedData::Nothing;
         }
-        let Some(offset) = self.position(ack) else { return AckedData::Nothing };
+        let Some(offset) = self.position(ack) else {
+            self.reached |= u64::from(went_on(&mut self.first_ack, ack));
+            return AckedData::Nothing;
+        };
         let handshake = std::mem::take(&mut self.syn_open);
         if offset > self.acked && offset <= self.next + limits::WINDOW {
             self.acked = offset;
             return AckedData::Bytes;
         }
-        if handshake { AckedData::Handshake } else { AckedData::Nothing }
+        if handshake {
+            AckedData::Handshake
+        } else if self.is_astray_end(ack) {
+            AckedData::Astray
+        } else {
+            AckedData::Nothing
+        }
     }
 
     /// Returns the offset of a stream piece from the number of bytes before it. If the stream `begins` with the connection, offsets count
@@ -258,7 +383,8 @@ impl StreamReassembly {
     /// Returns whether nothing is held or was given up, and the receiver has room.
     #[inline]
     pub fn is_orderly(&self) -> bool {
-        let orderly = |disorder: &OutOfOrder| disorder.early.is_empty() && disorder.holes.is_empty();
+        let orderly =
+            |disorder: &OutOfOrder| disorder.early.is_empty() && disorder.holes.is_empty() && disorder.astray.is_none();
         !self.closed && self.disorder.as_deref().is_none_or(orderly)
     }
 

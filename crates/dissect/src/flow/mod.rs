@@ -296,6 +296,7 @@ impl ConnectionFlow {
             self.halves[side as usize].syn(segment.seq);
         }
         if segment.flags.rst {
+            self.halves[side as usize].reset_at(segment.seq);
             self.halves.iter_mut().for_each(StreamReassembly::fin);
         }
         let acked = self.acknowledge(side, segment, tally);
@@ -318,6 +319,8 @@ impl ConnectionFlow {
         }
         if segment.flags.fin {
             self.halves[side as usize].fin();
+            let taken = segment.payload_len + u32::from(segment.flags.syn);
+            self.halves[side as usize].end_at(segment.seq.wrapping_add(taken));
         }
         let is_settled = |half: &StreamReassembly| half.is_orderly() && !half.fin && !half.is_ahead();
         let was_settled = std::mem::replace(
@@ -325,6 +328,7 @@ impl ConnectionFlow {
             self.halves.iter().all(is_settled) && self.probes.iter().all(Option::is_none),
         );
         if self.is_settled && !was_settled {
+            self.book.settle_received();
             // The new bytes may have been acknowledged before they came.
             for side in Side::BOTH {
                 self.book.acknowledged(side, self.halves[side as usize].acked_bytes());
@@ -418,6 +422,10 @@ impl ConnectionFlow {
         match half.acknowledge(segment.ack) {
             AckedData::Nothing => return None,
             AckedData::Handshake => return Some(ChargeOwner::Connect),
+            AckedData::Astray => {
+                self.resume(of, tally);
+                self.halves[of as usize].acknowledge(segment.ack);
+            }
             AckedData::Bytes => {}
         }
         self.probe_acknowledged(of, tally);
@@ -440,6 +448,12 @@ impl ConnectionFlow {
             return;
         }
         let flags = segment.flags;
+        if !(flags.syn || flags.rst || self.halves[side as usize].is_next_seq(segment.seq)) {
+            self.halves[side as usize].reach(segment.seq);
+        }
+        if side == Side::Response && !self.is_settled {
+            self.note_bare(segment);
+        }
         let owner = if flags.syn || flags.fin || flags.rst {
             ChargeOwner::Connect
         } else if let Some(owner) = acked {
@@ -473,6 +487,14 @@ impl ConnectionFlow {
             self.reject_probe(side, tally);
             while let Some(hole) = self.halves[side as usize].hole() {
                 self.give_up(side, &hole, tally);
+            }
+            let astray = self.halves[side as usize].take_astray();
+            self.leave_astray(side, astray, tally);
+            let missing = self.halves[side as usize].missing();
+            self.skip_hole(side, &missing, tally);
+            let half = &mut self.halves[side as usize];
+            if half.forgo_end() || half.has_lost_end() {
+                self.book.note(Note::EndNotCaptured);
             }
         }
         self.decide_at_end(tally);

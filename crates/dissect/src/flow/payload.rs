@@ -1,12 +1,12 @@
 //! Puts the payload of segments into stream order, and charges what is repeated.
 
 use super::ConnectionFlow;
-use super::half::{EarlySegment, ORIGIN, StreamPlace};
+use super::half::{AstraySegment, EarlySegment, ORIGIN, StreamPlace};
 use super::sniffing::{DecodingStage, FlowStage};
 use super::trial::HeldPayload;
 use crate::ledger::{Arrival, ChargeOwner, LedgerReader};
 use crate::packet::Segment;
-use overhead_decode::Note;
+use overhead_decode::{Moment, Note};
 use overhead_model::{Account, Side, Tally, Trace};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -18,9 +18,11 @@ impl ConnectionFlow {
         if segment.payload.len() as u64 != len {
             self.counts.rare().snapped_bytes += len - segment.payload.len() as u64;
         }
-        let Some(start) = self.start_of(side, segment, len, tally) else {
-            let frame = self.book.arrival(side, segment.time_ns, segment.headers, len);
-            return self.stray(side, segment.payload, frame, len, tally);
+        if !self.is_settled || self.halves[side.other() as usize].is_ahead() {
+            self.book.received(side, self.received(side));
+        }
+        let Some(start) = self.start_of(side, segment, tally) else {
+            return self.hold_astray(side, segment, len, tally);
         };
         tally.trace(Trace::Placed { side, offset: start.wrapping_sub(ORIGIN).cast_signed() });
         let half = &self.halves[side as usize];
@@ -58,12 +60,12 @@ impl ConnectionFlow {
     }
 
     /// Returns where the payload starts, and gives up holes that will not be filled before it. `None` if it lies outside the stream.
-    fn start_of<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) -> Option<u64> {
+    fn start_of<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, tally: &mut T) -> Option<u64> {
         let seq = segment.seq.wrapping_add(u32::from(segment.flags.syn));
         let half = &mut self.halves[side as usize];
         let place = match segment.stream {
             Some(piece) => StreamPlace::At(half.place_piece(piece.offset, piece.begins)),
-            None => half.place(seq, len),
+            None => half.place(seq),
         };
         match place {
             // Pieces of a stream come in order: bytes missing before one were lost.
@@ -73,15 +75,67 @@ impl ConnectionFlow {
                 Some(start)
             }
             StreamPlace::At(start) => Some(start),
-            StreamPlace::Behind(hole) => {
-                // The stream continues after it, so a byte that probed a zero window was taken.
-                self.accept_probe(side, tally);
-                let hole = self.halves[side as usize].next..hole.end;
-                self.skip_hole(side, &hole, tally);
-                Some(hole.end)
+            StreamPlace::Behind => {
+                self.resume(side, tally);
+                Some(self.halves[side as usize].next)
             }
             StreamPlace::Astray => None,
         }
+    }
+
+    /// Returns how much of the other stream the sender of a segment of `side` had received, as an offset from the start.
+    fn received(&self, side: Side) -> u64 {
+        let other = &self.halves[side.other() as usize];
+        // What no frame carried came in this order.
+        let received = if self.stream.is_some() { other.next } else { other.acked };
+        received.saturating_sub(ORIGIN)
+    }
+
+    /// Notes what a segment of the server without payload acknowledges.
+    #[cold]
+    pub(super) fn note_bare(&mut self, segment: &Segment<'_>) {
+        if let Some(at) = self.halves[Side::Response as usize].stream_offset(segment.seq) {
+            self.book.acknowledged_bare(Moment { at, received: self.received(Side::Response) });
+        }
+    }
+
+    /// Holds a segment that is further away than any window allows, until another one shows whether the stream continues there.
+    #[cold]
+    fn hold_astray<T: Tally>(&mut self, side: Side, segment: &Segment<'_>, len: u64, tally: &mut T) {
+        let frame = self.book.arrival(side, segment.time_ns, segment.headers, len);
+        let held = EarlySegment { frame, received: self.received(side), bytes: segment.payload.to_vec(), len };
+        let astray = AstraySegment { seq: segment.seq, ack: segment.ack, segment: held };
+        let before = self.halves[side as usize].hold_astray(astray);
+        self.leave_astray(side, before, tally);
+    }
+
+    /// Files a segment that nothing continued.
+    pub(super) fn leave_astray<T: Tally>(&mut self, side: Side, astray: Option<AstraySegment>, tally: &mut T) {
+        if let Some(AstraySegment { segment: EarlySegment { frame, bytes, len, .. }, .. }) = astray {
+            self.stray(side, &bytes, frame, len, tally);
+        }
+    }
+
+    /// Goes on with the segment held as astray: the capture paused before it, in both directions.
+    #[cold]
+    pub(super) fn resume<T: Tally>(&mut self, side: Side, tally: &mut T) {
+        let Some(AstraySegment { seq, ack, mut segment }) = self.halves[side as usize].take_astray() else { return };
+        let other = side.other();
+        if self.halves[other as usize].is_far(ack) {
+            let hole = self.halves[other as usize].pause(ack);
+            self.skip_hole(other, &hole, tally);
+            segment.received = self.halves[other as usize].next.saturating_sub(ORIGIN);
+            if let Some((offset, astray)) = self.halves[other as usize].take_near_astray() {
+                self.halves[other as usize].hold(offset, astray);
+                self.drain(other, tally);
+            }
+        }
+        // The stream continues, so a byte that probed a zero window was taken.
+        self.accept_probe(side, tally);
+        let hole = self.halves[side as usize].pause(seq);
+        self.skip_hole(side, &hole, tally);
+        self.halves[side as usize].hold(hole.end, segment);
+        self.drain(side, tally);
     }
 
     /// Delivers payload that starts at the next byte while nothing is held back: the usual case.
@@ -128,7 +182,7 @@ impl ConnectionFlow {
         frame: Arrival,
         tally: &mut T,
     ) {
-        let len = part.end - part.start;
+        let (len, received) = (part.end - part.start, self.received(side));
         let from = usize::try_from(part.start - start).unwrap_or(usize::MAX);
         let to = usize::try_from(part.end - start).unwrap_or(usize::MAX).min(segment.payload.len());
         let bytes = segment.payload.get(from..to).unwrap_or_default();
@@ -146,7 +200,7 @@ impl ConnectionFlow {
             }
             Ordering::Greater => {
                 let hopeless = half.acked >= part.end && half.hole().is_some();
-                half.hold(part.start, EarlySegment { frame, bytes: bytes.to_vec(), len });
+                half.hold(part.start, EarlySegment { frame, received, bytes: bytes.to_vec(), len });
                 // Acknowledged before its capture, and no earlier piece waits for it: the hole will not be filled.
                 if hopeless && let Some(hole) = self.halves[side as usize].hole() {
                     self.give_up(side, &hole, tally);
@@ -175,6 +229,7 @@ impl ConnectionFlow {
             while let Some(early) = self.halves[side as usize].take_next() {
                 self.has_released = true;
                 self.halves[side as usize].deliver_bytes(&early.bytes, early.len);
+                self.book.received(side, early.received);
                 self.book.slice(side, early.frame, early.len);
                 self.decode(side, &early.bytes, early.len - early.bytes.len() as u64, tally);
             }
@@ -199,6 +254,19 @@ impl ConnectionFlow {
         }
     }
 
+    /// Gives up what a segment with payload acknowledges up to this sequence number, because it is not in the capture: the message that it
+    /// answers ends there.
+    #[cold]
+    pub fn lack<T: Tally>(&mut self, segment: &Segment<'_>, seq: u32, tally: &mut T) {
+        let of = self.side_of(segment).other();
+        self.fall_back(None, tally);
+        if segment.payload_len > 0
+            && let Some(hole) = self.halves[of as usize].lacking([segment.ack, seq])
+        {
+            self.skip_hole(of, &hole, tally);
+        }
+    }
+
     /// Hands on ordered bytes: `bytes`, then `opaque` more that cannot be read.
     pub(super) fn decode<T: Tally>(&mut self, side: Side, bytes: &[u8], opaque: u64, tally: &mut T) {
         match &mut self.stage {
@@ -213,7 +281,7 @@ impl ConnectionFlow {
             }
             FlowStage::Sniffing(sniffing) => {
                 if !bytes.is_empty() {
-                    sniffing.push(side, HeldPayload::Bytes(bytes.to_vec()));
+                    sniffing.push(side, HeldPayload::Bytes(bytes.to_vec(), self.book.received_by(side)));
                 }
                 if opaque > 0 {
                     sniffing.push(side, HeldPayload::Opaque(opaque));

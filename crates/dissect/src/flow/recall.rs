@@ -143,8 +143,13 @@ impl ConnectionFlow {
             return false;
         }
         let other = &mut self.halves[side.other() as usize];
+        let before = other.acked;
         let is_news = other.acknowledge(bare.ack) == AckedData::Bytes;
-        self.is_settled &= !other.is_ahead();
+        if other.is_ahead() {
+            // It may have to wait for what it acknowledges.
+            other.acked = before;
+            return false;
+        }
         if !bare.payload.is_empty() {
             let half = &mut self.halves[side as usize];
             memo.came(side, half.acked_seen());

@@ -254,7 +254,7 @@ impl ConnectionFlow {
             return;
         };
         let starts = Side::BOTH.map(|side| start_of(pieces, side));
-        let is_begun = |(_, piece): &(Side, HeldPayload)| matches!(piece, HeldPayload::Bytes(_));
+        let is_begun = |(_, piece): &(Side, HeldPayload)| matches!(piece, HeldPayload::Bytes(..));
         if pieces.iter().any(is_begun) && starts.iter().all(Vec::is_empty) {
             return;
         }
@@ -335,13 +335,19 @@ impl ConnectionFlow {
             let side = if swap { side.other() } else { side };
             let before = self.before(side);
             match piece {
-                HeldPayload::Bytes(bytes) => self.decode(side, &bytes, 0, tally),
+                HeldPayload::Bytes(bytes, received) => {
+                    self.book.received(side, received);
+                    self.decode(side, &bytes, 0, tally);
+                }
                 HeldPayload::Opaque(n) => self.decode(side, &[], n, tally),
                 HeldPayload::Stray { bytes, frame, len } => self.stray(side, &bytes, frame, len, tally),
             }
             if let Some(before) = before {
                 self.compare(before);
             }
+        }
+        if self.is_settled {
+            self.book.settle_received();
         }
     }
 }
@@ -385,7 +391,7 @@ impl SniffingStage {
     }
 
     pub fn push(&mut self, side: Side, piece: HeldPayload) {
-        if let HeldPayload::Bytes(bytes) | HeldPayload::Stray { bytes, .. } = &piece {
+        if let HeldPayload::Bytes(bytes, _) | HeldPayload::Stray { bytes, .. } = &piece {
             self.held += bytes.len();
         }
         self.turns += u32::from(self.pieces.last().is_some_and(|(last, _)| *last != side));
@@ -479,7 +485,7 @@ fn start_of(pieces: &[(Side, HeldPayload)], side: Side) -> Vec<u8> {
     let mut start = Vec::with_capacity(limits::SNIFF);
     for (of, piece) in pieces {
         match piece {
-            HeldPayload::Bytes(bytes) if *of == side => start.extend(bytes.iter().take(MOST - start.len())),
+            HeldPayload::Bytes(bytes, _) if *of == side => start.extend(bytes.iter().take(MOST - start.len())),
             HeldPayload::Opaque(_) if *of == side => break,
             _ => {}
         }

@@ -15,7 +15,8 @@ pub type Roles = (Protocol, Side);
 /// A piece of payload that waits for the verdict on the protocol.
 #[derive(Debug)]
 pub enum HeldPayload {
-    Bytes(Vec<u8>),
+    /// With how much of the other stream their sender had received.
+    Bytes(Vec<u8>, u64),
     Opaque(u64),
     /// Bytes outside the stream: `len` of them, as far as captured.
     Stray {
@@ -28,7 +29,7 @@ pub enum HeldPayload {
 impl HeldPayload {
     /// Returns the bytes in stream order, as far as captured.
     pub fn bytes(&self) -> &[u8] {
-        if let Self::Bytes(bytes) = self { bytes } else { &[] }
+        if let Self::Bytes(bytes, _) = self { bytes } else { &[] }
     }
 
     /// Returns the first of these bytes, as many as recognition takes.
@@ -133,7 +134,7 @@ impl Trial {
         for (sender, piece) in pieces {
             let side = role(*sender);
             match piece {
-                HeldPayload::Bytes(bytes) => engine.bytes(side, bytes, &mut reader),
+                HeldPayload::Bytes(bytes, _) => engine.bytes(side, bytes, &mut reader),
                 HeldPayload::Opaque(len) => engine.opaque(side, *len, &mut reader),
                 HeldPayload::Stray { .. } => {}
             }

@@ -104,7 +104,7 @@ pub(super) struct LedgerDirection {
     /// Start of the first slice: earlier frames are shared out.
     begun: u64,
     /// End of the announced bytes.
-    end: u64,
+    pub end: u64,
     /// End of the bytes the receiver has acknowledged.
     pub acked: u64,
     /// The first slice, followed by the later ones.

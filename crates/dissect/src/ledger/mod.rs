@@ -9,6 +9,7 @@
 mod connect;
 mod direction;
 mod ops;
+mod proof;
 mod reader;
 mod recording;
 mod rounds;
@@ -44,6 +45,8 @@ pub struct ConnectionLedger {
     /// Round trips up to the first answer to an operation of class workload.
     pub round_trips_to_answer: Option<u64>,
     latest: Option<OpId>,
+    /// Absent if the acknowledgments of the directions show what senders had received.
+    proofs: Option<Box<proof::AckProofs>>,
     /// Absent if the connection has neither software names nor warnings.
     said: Option<Box<ConnectionFacts>>,
     pub operations: u64,

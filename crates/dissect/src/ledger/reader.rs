@@ -4,7 +4,7 @@
 
 use super::ConnectionLedger;
 use crate::limits;
-use overhead_decode::{Field, Free, Label, Note, OpId, Reader};
+use overhead_decode::{Field, Free, Label, Moment, Note, OpId, Reader};
 use overhead_model::{Account, Outcome, PayloadAmounts, Protocol, RowKey, Side, Tally, Trace};
 
 /// A [`Reader`] that sums the fields of one operation in one frame before it enters them in the books.
@@ -238,6 +238,21 @@ impl<T: Tally> Reader for LedgerReader<'_, T> {
 
     fn note(&mut self, note: Note) {
         self.book.note(note);
+    }
+
+    #[inline]
+    fn moment(&self, side: Side) -> Moment {
+        let Moment { at, received } = self.book.moment(side);
+        Moment { at: at + self.ahead(side), received }
+    }
+
+    fn bare_ack(&self) -> Moment {
+        self.book.proofs.as_ref().map_or_else(Moment::default, |proofs| proofs.bare)
+    }
+
+    #[inline]
+    fn announced(&self, side: Side) -> u64 {
+        self.book.directions[side as usize].end
     }
 }
 

@@ -140,7 +140,7 @@ impl Cql {
         let answered = if header.stream < 0 || header.opcode == opcode::EVENT {
             None
         } else {
-            self.session.take_answered(header.pairing_id())
+            self.session.take_answered(header.pairing_id(), out.has_unseen(Side::Response))
         };
         answered.unwrap_or_else(|| {
             if header.stream >= 0 {

@@ -135,9 +135,7 @@ impl Decoder for Cql {
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         self.lose_rest(out);
-        if side == Side::Response {
-            self.session.lost_responses();
-        }
+        self.session.lose(side);
     }
 
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {

@@ -12,7 +12,7 @@ use crate::limits;
 use crate::statement::{StatementDialect, StatementText as Asked};
 use overhead_decode::{DecodeStep, FastMap};
 use overhead_decode::{Malformed, OpId, Versioned};
-use overhead_model::Class;
+use overhead_model::{Class, Side};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -44,8 +44,8 @@ pub(super) struct CqlExchange {
     pub prepares: Option<(&'static str, Class)>,
     /// Name and class are guesses that the response may correct.
     pub guessed: bool,
-    /// Losses of responses before the request.
-    losses: u32,
+    /// Losses of requests and of responses before the request.
+    losses: [u32; 2],
     /// The request was captured and its stream id finds the response.
     pub is_paired: bool,
 }
@@ -120,7 +120,8 @@ pub(super) struct CqlExtensions {
 pub(super) struct Session {
     waiting: FastMap<u32, CqlStreamQueue>,
     outstanding: usize,
-    losses: u32,
+    /// By side.
+    losses: [u32; 2],
     pub shared: SharedContext,
     pub memory: Versioned<CqlSessionMemory>,
     /// Reused for the types of each message's rows.
@@ -238,7 +239,7 @@ impl Session {
         }
         let waiting = self.waiting.entry(id).or_default();
         // A client reuses an id only after the response, so that response was lost.
-        if waiting.first.as_ref().is_some_and(|first| first.losses != self.losses) {
+        if waiting.first.as_ref().is_some_and(|first| first.losses[1] != self.losses[1]) {
             self.outstanding -= 1 + waiting.more.len();
             *waiting = CqlStreamQueue::default();
         }
@@ -252,17 +253,20 @@ impl Session {
         Ok(())
     }
 
-    pub fn take_answered(&mut self, id: u32) -> Option<CqlExchange> {
+    /// Returns the exchange that a response with this id belongs to; `None` if an unseen request may have used the id again, which one
+    /// does if `has_unseen`.
+    pub fn take_answered(&mut self, id: u32, has_unseen: bool) -> Option<CqlExchange> {
         let waiting = self.waiting.get_mut(&id)?;
         let exchange = waiting.first.take()?;
         waiting.first = waiting.more.pop_front();
         self.outstanding -= 1;
-        Some(exchange)
+        let [requests, responses] = [0, 1].map(|side| exchange.losses[side] != self.losses[side]);
+        (!responses || !requests && !has_unseen).then_some(exchange)
     }
 
-    /// Notes that a waiting request may have been answered.
-    pub fn lost_responses(&mut self) {
-        self.losses = self.losses.wrapping_add(1);
+    /// Notes that messages of a side were lost.
+    pub fn lose(&mut self, side: Side) {
+        self.losses[side as usize] = self.losses[side as usize].wrapping_add(1);
     }
 
     /// Returns the operations of all waiting requests, oldest first, and forgets them.

@@ -7,7 +7,7 @@ use super::pair::HttpPending;
 use super::wire::{self, MAX_EMPTY, MAX_HEAD};
 use overhead_decode::near;
 use overhead_decode::{DecodeStep, Input, Label, Malformed, MessageBoundary, OpId, Out, Reader, Step};
-use overhead_model::{Class, Outcome};
+use overhead_model::{Class, Outcome, Side};
 use std::borrow::Cow;
 
 #[derive(Debug, Default)]
@@ -166,7 +166,7 @@ impl Http {
             HttpMethod::Connect => Some("a tunnel"),
             _ => lengths.upgrade,
         };
-        self.pairing.request(HttpPending { op, method, switches_to })?;
+        self.pairing.request(HttpPending { op, method, switches_to }, out)?;
         (self.request.op, self.request.early, self.request.waits) = (op, None, lengths.waits);
         // Without a length, the next message cannot be found.
         self.request.message.stage = HttpStage::Endless;
@@ -216,7 +216,12 @@ impl Http {
         }
         let Some((head, len, is_cut)) = self.response.message.find(input, empty)? else { return Ok(Step::More) };
         let status = wire::status(head.get(empty..).unwrap_or_default());
-        let front = self.pairing.front();
+        let sent = Some(self.request.op).filter(|op| self.is_being_sent(*op));
+        let early = &mut self.request.early;
+        let front = self.pairing.answer(out, |op, out| match sent {
+            Some(sent) if sent == op => *early = Some(Outcome::Unanswered),
+            _ => out.close(op, Outcome::Unanswered),
+        });
         let is_interim = (100..200).contains(&status) && status != 101;
         let op = front.map_or_else(|| out.orphan("RESPONSE"), |front| front.op);
         out.charge(op);
@@ -224,7 +229,7 @@ impl Http {
         // After an unreadable or cut head, the next message cannot be found.
         self.response.message.stage = HttpStage::Endless;
         let lengths = head::response(&head, len, &mut self.response.knows_software, out);
-        if lengths.is_none() || !is_interim {
+        if front.is_some() && (lengths.is_none() || !is_interim) {
             self.pairing.answered();
         }
         let Some(lengths) = lengths else { return Err(Malformed("a response head that cannot be read")) };
@@ -298,6 +303,7 @@ impl Http {
         } else {
             self.end_request(out);
         }
+        self.pairing.lost(Side::Request, None, out);
     }
 
     /// Bytes of a response were lost, and possibly further responses.
@@ -309,8 +315,7 @@ impl Http {
             }
             _ => self.end_response(Outcome::Unanswered, out),
         }
-        let being_sent = Some(self.request.op).filter(|op| self.is_being_sent(*op));
-        self.pairing.lost(being_sent, out);
+        self.pairing.lost(Side::Response, None, out);
     }
 
     /// Ends the messages of a closed connection: a body of unknown length, and a request answered before it was

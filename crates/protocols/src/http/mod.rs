@@ -90,7 +90,8 @@ impl Decoder for Http {
     fn idle_state(&self) -> Option<u64> {
         let Self { request, response, pairing } = self;
         let is_idle = request.is_between() && response.is_between() && pairing.is_idle();
-        is_idle.then(|| u64::from(request.knows_software) | u64::from(response.knows_software) << 1)
+        let known = u64::from(request.knows_software) | u64::from(response.knows_software) << 1;
+        is_idle.then(|| known | pairing.habit() << 2)
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

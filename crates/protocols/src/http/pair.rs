@@ -2,10 +2,9 @@
 
 use super::head::HttpMethod;
 use crate::limits;
-use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, PendingRequest, PendingRequests, Reader, Step};
 use overhead_model::Account::Unknown;
-use overhead_model::Outcome;
-use std::collections::VecDeque;
+use overhead_model::{Outcome, Side};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HttpPending {
@@ -15,9 +14,15 @@ pub(super) struct HttpPending {
     pub switches_to: Option<&'static str>,
 }
 
+impl PendingRequest for HttpPending {
+    fn op(&self) -> OpId {
+        self.op
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct HttpPairing {
-    pending: VecDeque<HttpPending>,
+    pending: PendingRequests<HttpPending>,
     switched: Option<SwitchedProtocol>,
 }
 
@@ -31,11 +36,11 @@ struct SwitchedProtocol {
 
 impl HttpPairing {
     /// Adds a request. Fails if too many wait.
-    pub fn request(&mut self, request: HttpPending) -> DecodeStep<()> {
+    pub fn request<R: Reader>(&mut self, request: HttpPending, out: &Out<'_, R>) -> DecodeStep<()> {
         if self.pending.len() >= limits::OUTSTANDING {
             return Err(Malformed("more requests wait for responses than can be kept"));
         }
-        self.pending.push_back(request);
+        self.pending.push(request, out);
         Ok(())
     }
 
@@ -43,9 +48,18 @@ impl HttpPairing {
         self.pending.front().copied()
     }
 
+    /// Returns the request that the response at the current position answers.
+    pub fn answer<R: Reader>(
+        &mut self,
+        out: &mut Out<'_, R>,
+        mut drop: impl FnMut(OpId, &mut Out<'_, R>),
+    ) -> Option<HttpPending> {
+        self.pending.answer(out, |pending, out| drop(pending.op, out)).copied()
+    }
+
     /// The response to the first request starts.
     pub fn answered(&mut self) {
-        self.pending.pop_front();
+        self.pending.pop();
     }
 
     pub fn waits_for(&self, op: OpId) -> bool {
@@ -79,15 +93,9 @@ impl HttpPairing {
         Step::Progress
     }
 
-    /// Responses were lost: every waiting request except the one being sent may have been answered.
-    pub fn lost<R: Reader>(&mut self, being_sent: Option<OpId>, out: &mut Out<'_, R>) {
-        self.pending.retain(|pending| {
-            let stays = Some(pending.op) == being_sent;
-            if !stays {
-                out.close(pending.op, Outcome::Unanswered);
-            }
-            stays
-        });
+    /// Bytes of `side` were lost, with the rest of the response to `current`.
+    pub fn lost<R: Reader>(&mut self, side: Side, current: Option<OpId>, out: &mut Out<'_, R>) {
+        self.pending.lose_answer(side, current, out);
     }
 
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -99,10 +107,15 @@ impl HttpPairing {
     /// Returns whether nothing is outstanding and the connection is still decoded.
     pub fn is_idle(&self) -> bool {
         let Self { pending, switched } = self;
-        pending.is_empty() && switched.is_none()
+        pending.is_idle() && switched.is_none()
+    }
+
+    /// See [`PendingRequests::habit`].
+    pub fn habit(&self) -> u64 {
+        self.pending.habit()
     }
 
     pub fn held(&self) -> usize {
-        self.pending.capacity() * size_of::<HttpPending>()
+        self.pending.held()
     }
 }

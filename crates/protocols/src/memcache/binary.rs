@@ -113,7 +113,7 @@ impl Memcache {
         }
         let target = match self.target {
             Some(target) => target,
-            None => self.pairing.binary_answer(header.opcode, id, out),
+            None => self.pairing.binary_answer((header.opcode, id), &mut self.sent, out),
         };
         out.charge(target.op);
         let is_error = opcodes::is_error(header.status);

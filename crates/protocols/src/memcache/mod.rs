@@ -210,9 +210,9 @@ impl Decoder for Memcache {
                     target.outcome = Outcome::Unanswered;
                 }
                 self.end_reply(out);
-                self.pairing.lost(self.sent.map(|sent| sent.op), out);
             }
         }
+        self.pairing.lost(side, out);
     }
 
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -224,9 +224,10 @@ impl Decoder for Memcache {
         let between = *stages == [MemcacheStage::Idle; 2]
             && sent.is_none()
             && target.is_none()
-            && pairing.is_empty()
+            && pairing.is_idle()
             && !is_watching;
-        between.then_some(2 * mode.map_or(0, |mode| 1 + mode as u64) + u64::from(pairing.has_silent))
+        let mode = mode.map_or(0, |mode| 1 + mode as u64);
+        between.then(|| (2 * mode + u64::from(pairing.has_silent)) << 2 | pairing.habit())
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

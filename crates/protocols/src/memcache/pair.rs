@@ -4,10 +4,10 @@
 //! the next reply that cannot belong to it shows that: by its word, by the opaque or key that it repeats, or by opcode
 //! and opaque.
 
+use super::IncompleteRequest;
 use crate::limits;
-use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, Reader};
-use overhead_model::Outcome;
-use std::collections::VecDeque;
+use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, PendingRequest, PendingRequests, Reader};
+use overhead_model::{Outcome, Side};
 
 /// Requests by the replies they may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +141,13 @@ pub(super) struct MemcachePending {
     pub is_behind_silent: bool,
 }
 
+impl PendingRequest for MemcachePending {
+    #[inline]
+    fn op(&self) -> OpId {
+        self.op
+    }
+}
+
 impl MemcachePending {
     /// Returns a request that will be answered and waits alone.
     pub const fn new(op: OpId, ask: MemcacheRequestKind) -> Self {
@@ -176,7 +183,7 @@ pub(super) struct MemcacheReplyTarget {
 
 #[derive(Debug)]
 pub(super) struct MemcachePairing {
-    pending: VecDeque<MemcachePending>,
+    pending: PendingRequests<MemcachePending>,
     quiet: usize,
     /// How many waiting requests are searched for a reply; reduced until none waits after a failed search, and if replies
     /// keep coming far out of order.
@@ -197,7 +204,7 @@ const REACH_OF_AMBIGUITY: usize = 1024;
 /// Has room for one request: most clients wait for each reply.
 impl Default for MemcachePairing {
     fn default() -> Self {
-        Self { pending: VecDeque::with_capacity(1), quiet: 0, reach: limits::QUIET, excess: 0, has_silent: false }
+        Self { pending: PendingRequests::with_room(), quiet: 0, reach: limits::QUIET, excess: 0, has_silent: false }
     }
 }
 
@@ -205,6 +212,17 @@ impl MemcachePairing {
     pub fn is_empty(&self) -> bool {
         let Self { pending, quiet: _, reach: _, excess: _, has_silent: _ } = self;
         pending.is_empty()
+    }
+
+    /// Returns whether nothing waits and nothing is in doubt.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_idle()
+    }
+
+    /// See [`PendingRequests::habit`].
+    #[inline]
+    pub fn habit(&self) -> u64 {
+        self.pending.habit()
     }
 
     /// Returns whether a quiet request waits, so that a reply must be identified by more than its position.
@@ -223,7 +241,7 @@ impl MemcachePairing {
         }
         self.quiet += usize::from(pending.quiet);
         self.excess = self.excess.saturating_sub(SEARCHED_PER_REQUEST);
-        self.pending.push_back(pending);
+        self.pending.push(pending, out);
         Ok(())
     }
 
@@ -233,9 +251,10 @@ impl MemcachePairing {
         &mut self,
         word: ReplyKeyword,
         id: impl Fn() -> u64,
+        sent: &mut Option<IncompleteRequest>,
         out: &mut Out<'_, R>,
     ) -> MemcacheReplyTarget {
-        let front = self.pending.front().copied();
+        let front = self.front(sent, out);
         let place = match front {
             Some(front) if !front.quiet && front.may_be(word) => {
                 if word == ReplyKeyword::Error && front.is_behind_silent {
@@ -263,13 +282,39 @@ impl MemcachePairing {
     }
 
     /// Removes the request answered by a binary reply; `id` is as in [`MemcachePending`].
-    pub fn binary_answer<R: Reader>(&mut self, opcode: u8, id: u64, out: &mut Out<'_, R>) -> MemcacheReplyTarget {
+    pub fn binary_answer<R: Reader>(
+        &mut self,
+        (opcode, id): (u8, u64),
+        sent: &mut Option<IncompleteRequest>,
+        out: &mut Out<'_, R>,
+    ) -> MemcacheReplyTarget {
+        if self.front(sent, out).is_none() {
+            return self.take(None, false, out);
+        }
         let is_it = |it: &MemcachePending| it.ask == MemcacheRequestKind::Binary(opcode) && is_same(it.id, id);
         let place = self.find(is_it);
         if place.is_some_and(|place| self.is_ambiguous(place, ReplyKeyword::Other, is_it)) {
             out.note(Note::Ambiguous);
         }
         self.take(place, false, out)
+    }
+
+    /// Returns the first request, unless the reply at the current position answers an unknown one. Closes those that will have none.
+    fn front<R: Reader>(
+        &mut self,
+        sent: &mut Option<IncompleteRequest>,
+        out: &mut Out<'_, R>,
+    ) -> Option<MemcachePending> {
+        let quiet = &mut self.quiet;
+        let drop = |lost: MemcachePending, out: &mut Out<'_, R>| {
+            *quiet -= usize::from(lost.quiet);
+            let outcome = if lost.quiet { Outcome::NoReply } else { Outcome::Unanswered };
+            match sent {
+                Some(sent) if sent.op == lost.op => sent.answered = Some(outcome),
+                _ => out.close(lost.op, outcome),
+            }
+        };
+        self.pending.answer(out, drop).copied()
     }
 
     /// Returns whether the reply taken by the request at `place` could belong to a waiting request of another kind or
@@ -322,36 +367,27 @@ impl MemcachePairing {
     }
 
     fn pop<R: Reader>(&mut self, outcome: Outcome, out: &mut Out<'_, R>) {
-        if let Some(front) = self.pending.pop_front() {
+        if let Some(front) = self.pending.pop() {
             self.quiet -= usize::from(front.quiet);
             out.close(front.op, outcome);
         }
     }
 
-    /// Replies were lost: every waiting request may have been answered. Keeps the one still being sent.
-    pub fn lost<R: Reader>(&mut self, is_sent: Option<OpId>, out: &mut Out<'_, R>) {
-        let kept = self.pending.back().copied().filter(|last| Some(last.op) == is_sent);
-        if kept.is_some() {
-            self.pending.pop_back();
-        }
-        for pending in self.pending.drain(..) {
-            out.close(pending.op, Outcome::Unanswered);
-        }
-        self.pending.extend(kept);
-        (self.reach, self.excess) = (limits::QUIET, 0);
-        self.quiet = usize::from(kept.is_some_and(|kept| kept.quiet));
+    /// Bytes of `side` were lost.
+    pub fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.pending.lose(side, out);
         self.has_silent = false;
     }
 
     /// Ends the connection: waiting quiet requests have no reply.
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        for pending in self.pending.drain(..).filter(|pending| pending.quiet) {
+        for pending in self.pending.drain().filter(|pending| pending.quiet) {
             out.close(pending.op, Outcome::NoReply);
         }
         self.quiet = 0;
     }
 
     pub fn held(&self) -> usize {
-        self.pending.capacity() * size_of::<MemcachePending>()
+        self.pending.held()
     }
 }

@@ -26,7 +26,7 @@ impl Memcache {
         let is_read = self.pairing.has_quiet();
         let target = match self.target {
             Some(target) => target,
-            None => self.pairing.answer(word, || meta::answered(text), out),
+            None => self.pairing.answer(word, || meta::answered(text), &mut self.sent, out),
         };
         out.charge(target.op);
         self.target = Some(target);

@@ -172,11 +172,11 @@ impl Memcache {
         }
     }
 
-    /// A quit is not answered; like the closing alert of TLS it is not an operation.
+    /// A quit is not answered.
     fn quit<R: Reader>(&mut self, op: OpId, out: &mut Out<'_, R>) {
         let (class, via) = self.label("quit");
         out.label(op, class, "quit", via);
-        out.close(op, Outcome::Unsolicited);
+        out.close(op, Outcome::NoReply);
         out.release();
     }
 }

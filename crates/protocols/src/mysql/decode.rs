@@ -192,14 +192,11 @@ impl PlainDecoder {
             self.end_without_eof();
             self.answered(out);
         }
-        if self.pairing.is_given_up() && !self.session.pipelines {
+        if self.pairing.is_given_up() {
             self.abandon(out);
         } else if self.pairing.is_stray() {
             // Clients wait for replies, so this one is complete.
             self.drop_front(out);
-        }
-        if self.pairing.is_waiting() {
-            self.session.put(|session| &mut session.pipelines, true);
         }
         self.pairing.open(out)
     }
@@ -259,7 +256,7 @@ impl PlainDecoder {
         let op = self.begin_operation(out);
         out.label(op, Class::Setup, "STARTUP", "handshake");
         self.stage = ResponseStage::First;
-        self.pairing.expect(op, ExpectedResponse::Login)?;
+        self.pairing.expect(op, ExpectedResponse::Login, out)?;
         Ok(op)
     }
 
@@ -284,6 +281,15 @@ impl PlainDecoder {
             // The start of this reply was not seen.
             self.pairing.stray_answer(out);
             self.stage = ResponseStage::Blind;
+        }
+        if self.awaits_start() {
+            let verdict = self.pairing.judge(out);
+            for _ in 0..verdict.lost {
+                self.drop_front(out);
+            }
+            if !verdict.is_paired && self.pairing.is_waiting() {
+                self.pairing.stray_answer(out);
+            }
         }
         let is_greeting = packet.sequence == 0 && boundary::is_greeting_of(packet.first, packet.len);
         let is_start = match self.phase {
@@ -314,6 +320,12 @@ impl PlainDecoder {
             self.answered(out);
         }
         Ok(Step::Progress)
+    }
+
+    /// Returns whether the next server packet should start a reply.
+    fn awaits_start(&mut self) -> bool {
+        let is_first = self.stage == ResponseStage::First && self.rest_of_row.is_none();
+        is_first && self.pairing.front().is_none_or(|front| !front.is_answered)
     }
 
     /// Returns whether the next server packet should start the reply to a command.
@@ -399,14 +411,19 @@ impl PlainDecoder {
         match side {
             Side::Request => {
                 self.rest_of_command = None;
-                self.pairing.mark_unsure();
                 self.phase = LoginPhase::Begun;
             }
-            Side::Response => self.abandon(out),
+            Side::Response if !self.awaits_start() => self.drop_front(out),
+            Side::Response => {}
         }
+        self.pairing.lose(side, out);
     }
 
     fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        let op = self.pairing.front().map(|front| front.op);
+        if let Some(rest) = self.rest_of_command.as_mut().filter(|rest| rest.is_answered && rest.op == op) {
+            rest.op = None;
+        }
         self.pairing.drop_front(out);
         self.rest_of_row = None;
         self.stage = ResponseStage::First;
@@ -456,7 +473,7 @@ impl PlainDecoder {
             unseen_columns: _,
         } = self;
         let is_idle = pairing.is_idle() && rest_of_command.is_none() && rest_of_row.is_none();
-        (is_idle && *phase == LoginPhase::Begun).then(|| session.version())
+        (is_idle && *phase == LoginPhase::Begun).then(|| session.version() << 2 | pairing.habit())
     }
 
     pub fn held(&self) -> usize {

@@ -5,9 +5,10 @@
 
 use crate::limits;
 use crate::statement::StatementSummary;
-use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, Reader};
-use overhead_model::{Class, Outcome};
-use std::collections::VecDeque;
+use overhead_decode::{
+    DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, PendingVerdict, Reader,
+};
+use overhead_model::{Class, Outcome, Side};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedResponse {
@@ -46,6 +47,13 @@ pub(super) struct MysqlPending {
     pub outcome: Outcome,
 }
 
+impl PendingRequest for MysqlPending {
+    #[inline]
+    fn op(&self) -> OpId {
+        self.op
+    }
+}
+
 impl MysqlPending {
     fn new(op: OpId, kind: ExpectedResponse) -> Self {
         Self {
@@ -64,7 +72,7 @@ impl MysqlPending {
 
 #[derive(Debug, Default)]
 pub(super) struct MysqlPairing {
-    queue: VecDeque<MysqlPending>,
+    queue: PendingRequests<MysqlPending>,
     /// Client packets without counterpart.
     stray: Option<OpId>,
     /// Queued operations may have been answered unseen.
@@ -74,7 +82,7 @@ pub(super) struct MysqlPairing {
 impl MysqlPairing {
     pub fn is_idle(&self) -> bool {
         let Self { queue, stray, is_unsure } = self;
-        queue.is_empty() && stray.is_none() && !is_unsure
+        queue.is_idle() && stray.is_none() && !is_unsure
     }
 
     /// Returns the operation that the next server packet answers.
@@ -108,7 +116,7 @@ impl MysqlPairing {
 
     /// Returns whether waiting operations must have been answered unseen, given that clients wait for replies.
     pub fn is_given_up(&self) -> bool {
-        self.is_unsure && self.is_waiting()
+        self.is_unsure && self.is_waiting() && self.queue.is_serial()
     }
 
     /// Opens an operation for a command and charges it.
@@ -120,12 +128,17 @@ impl MysqlPairing {
         op
     }
 
-    pub fn expect(&mut self, op: OpId, kind: ExpectedResponse) -> DecodeStep<&mut MysqlPending> {
+    pub fn expect<R: Reader>(
+        &mut self,
+        op: OpId,
+        kind: ExpectedResponse,
+        out: &Out<'_, R>,
+    ) -> DecodeStep<&mut MysqlPending> {
         if self.queue.len() >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than are followed"));
         }
-        self.queue.push_back(MysqlPending::new(op, kind));
-        self.queue.back_mut().ok_or(Malformed("a queue that keeps nothing"))
+        self.queue.push(MysqlPending::new(op, kind), out);
+        self.queue.iter_mut().next_back().ok_or(Malformed("a queue that keeps nothing"))
     }
 
     /// Opens and charges an operation for a reply whose request was not seen.
@@ -153,7 +166,7 @@ impl MysqlPairing {
 
     /// Closes the first operation, whose reply is complete.
     pub fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<MysqlPending> {
-        let front = self.queue.pop_front()?;
+        let front = self.queue.pop()?;
         self.is_unsure &= !self.queue.is_empty();
         out.close(front.op, front.outcome);
         Some(front)
@@ -170,19 +183,36 @@ impl MysqlPairing {
 
     pub fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let outcome = if self.is_stray() { Outcome::NoReply } else { Outcome::Unanswered };
-        if let Some(front) = self.queue.pop_front() {
+        if let Some(front) = self.queue.pop() {
             out.close(front.op, outcome);
         }
     }
 
-    /// Bytes were lost: waiting operations may be answered unseen.
+    /// See [`PendingRequests::habit`].
+    #[inline]
+    pub fn habit(&self) -> u64 {
+        self.queue.habit()
+    }
+
+    /// Decides which operation the reply at the current position belongs to.
+    #[inline]
+    pub fn judge<R: Reader>(&mut self, out: &mut Out<'_, R>) -> PendingVerdict {
+        self.queue.judge(out)
+    }
+
+    /// Bytes of `side` were lost.
+    pub fn lose<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.queue.lose(side, out);
+    }
+
+    /// A reply could not be decoded: waiting operations may be answered unseen.
     pub fn mark_unsure(&mut self) {
         self.is_unsure |= !self.queue.is_empty();
     }
 
     /// Drops all waiting operations, whose replies will not be seen.
     pub fn drop_all<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        for pending in self.queue.drain(..) {
+        for pending in self.queue.drain() {
             let is_stray = pending.outcome == Outcome::NoReply;
             out.close(pending.op, if is_stray { Outcome::NoReply } else { Outcome::Unanswered });
         }
@@ -198,7 +228,7 @@ impl MysqlPairing {
     }
 
     pub fn held(&self) -> usize {
-        self.queue.capacity() * size_of::<MysqlPending>()
+        self.queue.held()
     }
 }
 

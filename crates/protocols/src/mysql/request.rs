@@ -47,7 +47,7 @@ impl PlainDecoder {
         c.out().label(op, self.class_of(command), command.name, via_of(code));
         let sent = self.body(code, c, is_continued).unwrap_or_default();
         let Some(kind) = command.kind else { return Ok(sent.rest) };
-        let pending = self.pairing.expect(op, kind)?;
+        let pending = self.pairing.expect(op, kind, c.out())?;
         (pending.statement, pending.is_unseen) = (sent.statement, sent.is_unseen);
         pending.resets = matches!(code, command::RESET_CONNECTION | command::CHANGE_USER);
         pending.prepares = sent.prepares;

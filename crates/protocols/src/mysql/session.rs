@@ -10,7 +10,6 @@ pub(super) const LAST_PREPARED: u32 = u32::MAX;
 
 /// State that outlives an operation.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the connection, independent of the others")]
 pub(super) struct Session {
     /// Capabilities common to client and server; `None` if the login was not seen.
     pub capabilities: Option<u64>,
@@ -20,8 +19,6 @@ pub(super) struct Session {
     pub is_unescaped: bool,
     /// A statement other than `SET` was sent, or may have been.
     pub has_begun: bool,
-    /// The client sends commands without waiting for replies.
-    pub pipelines: bool,
     pub replicates: bool,
     statements: BTreeMap<u32, MysqlStatement>,
     /// Bytes that the statements hold beyond their own size.

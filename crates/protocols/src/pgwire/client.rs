@@ -42,7 +42,7 @@ pub fn startup<R: Reader>(
     let mut c = Cursor::new(input, total, out);
     let _ = c.skip(4, Account::Framing, "packet length");
     if request == PgRequest::Startup {
-        state.phase = PgPhase::Messages;
+        (state.phase, state.is_started) = (PgPhase::Messages, true);
         let _ = c.skip(4, Account::Framing, "protocol version");
         if code >> 16 == 2 {
             c.rest(Account::Metadata, "start-up parameters");
@@ -211,7 +211,7 @@ impl Pgwire {
             Ok(asked)
         });
         self.pairing.set_prepared(unit, prepared);
-        self.pairing.expect(PgExpectedReply::to(PgRequest::Parse, unit))
+        self.pairing.expect(PgExpectedReply::to(PgRequest::Parse, unit), out)
     }
 
     fn bind<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -230,7 +230,7 @@ impl Pgwire {
             session.bind(portal, id, results.unwrap_or_default());
             results.map(|_| ())
         });
-        self.pairing.expect(PgExpectedReply::to(PgRequest::Bind, unit))
+        self.pairing.expect(PgExpectedReply::to(PgRequest::Bind, unit), out)
     }
 
     fn describe_or_close<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -269,7 +269,7 @@ impl Pgwire {
         if let Some(text) = closed.or(described) {
             self.pairing.set_managed(unit, text);
         }
-        self.pairing.expect(PgExpectedReply { statement, ..PgExpectedReply::to(request, unit) })
+        self.pairing.expect(PgExpectedReply { statement, ..PgExpectedReply::to(request, unit) }, out)
     }
 
     fn execute<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
@@ -291,7 +291,7 @@ impl Pgwire {
         if let Some(copies) = copies {
             self.pairing.start_copies(unit, copies);
         }
-        self.pairing.expect(PgExpectedReply { portal, ..PgExpectedReply::to(PgRequest::Execute, unit) })
+        self.pairing.expect(PgExpectedReply { portal, ..PgExpectedReply::to(PgRequest::Execute, unit) }, out)
     }
 
     fn ending<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {

@@ -27,6 +27,7 @@ impl Pgwire {
                 if input.available() < total {
                     return Ok(Step::Need(total));
                 }
+                self.is_started = true;
                 self.client_message(PgMessage { kind, total, input }, out)?;
                 Ok(Step::Progress)
             }
@@ -38,7 +39,7 @@ impl Pgwire {
         if matches!(self.phase, PgPhase::Gss(_)) {
             return self.gss_packet(input, out);
         }
-        let front = self.pairing.front().map(|front| front.request);
+        let front = self.pairing.align(out).map(|front| front.request);
         match (front, first) {
             (Some(request @ (PgRequest::Ssl | PgRequest::Gss)), b'S' | b'G' | b'N') => {
                 return self.negotiated(request, first, out);
@@ -162,6 +163,7 @@ impl Pgwire {
         pairing.session.given = shared.given.clone();
         Self {
             phase: if mid_stream { PgPhase::Messages } else { PgPhase::Startup },
+            is_started: false,
             pairing,
             states: super::idle::PgIdleStates::default(),
         }

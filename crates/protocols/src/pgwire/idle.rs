@@ -52,7 +52,7 @@ impl PgIdleStates {
 impl Pgwire {
     pub(super) fn view(&self) -> Option<PgSessionView<'_>> {
         // All fields are named, so that a new one cannot be missed.
-        let Self { phase, pairing, states: _ } = self;
+        let Self { phase, is_started: _, pairing, states: _ } = self;
         if *phase == PgPhase::Messages { pairing.view() } else { None }
     }
 
@@ -62,9 +62,10 @@ impl Pgwire {
             return;
         }
         let Some(view) = self.view() else { return };
-        if self.states.number(&view, &self.pairing.facts).is_none() && view.entries() <= ENTRIES {
+        let facts = self.pairing.lasting_facts();
+        if self.states.number(&view, &facts).is_none() && view.entries() <= ENTRIES {
             let view = view.into_owned();
-            self.states.add(PgIdleState { view, facts: self.pairing.facts });
+            self.states.add(PgIdleState { view, facts });
         }
     }
 }

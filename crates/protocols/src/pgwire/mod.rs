@@ -33,6 +33,8 @@ use pair::{PgPairing, PgRequest};
 #[derive(Debug)]
 pub struct Pgwire {
     phase: PgPhase,
+    /// The client started the session, so no start-up packet follows.
+    is_started: bool,
     pairing: PgPairing,
     states: idle::PgIdleStates,
 }
@@ -80,11 +82,14 @@ impl Decoder for Pgwire {
     fn boundary(&self, side: Side, bytes: &[u8]) -> MessageBoundary {
         let negotiates = |front: pair::PgExpectedReply| matches!(front.request, PgRequest::Ssl | PgRequest::Gss);
         match side {
+            Side::Request if self.is_started && bytes.first() == Some(&0) => MessageBoundary::No,
             Side::Request => boundary::request_boundary(bytes),
-            Side::Response if self.pairing.front().is_some_and(negotiates) => match bytes.first() {
-                Some(b'S' | b'G' | b'N' | b'E') => MessageBoundary::Yes,
-                _ => MessageBoundary::No,
-            },
+            Side::Response if self.pairing.front().is_some_and(negotiates) && self.pairing.is_certain(bytes) => {
+                match bytes.first() {
+                    Some(b'S' | b'G' | b'N' | b'E') => MessageBoundary::Yes,
+                    _ => MessageBoundary::No,
+                }
+            }
             Side::Response => boundary::response_boundary(bytes),
         }
     }
@@ -105,7 +110,7 @@ impl Decoder for Pgwire {
     }
 
     fn idle_state(&self) -> Option<u64> {
-        self.states.number(&self.view()?, &self.pairing.facts)
+        self.states.number(&self.view()?, &self.pairing.lasting_facts())
     }
 
     fn held(&self) -> usize {

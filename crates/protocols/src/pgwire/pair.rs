@@ -17,7 +17,7 @@ use super::session::{PgPortalId, PgSessionView, PgStatementId, Session};
 use crate::limits;
 use crate::statement::{StatementSummary, StatementText};
 use copying::CopyIn;
-use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, Reader};
+use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, Reader};
 use overhead_model::{Class, Outcome, enum_with};
 use std::collections::VecDeque;
 pub(super) use unit::{PgSetupKind, PgUnitId};
@@ -67,15 +67,11 @@ impl PgExpectedReply {
     }
 }
 
-/// Effects of lost bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct PgLossState {
-    /// Responses to unseen requests may follow.
-    misaligned: bool,
-    /// Lost bytes may have answered requests in the queue.
-    missed_answers: bool,
-    /// The client sends requests before earlier ones are answered.
-    pipelines: bool,
+impl PendingRequest for PgExpectedReply {
+    #[inline]
+    fn op(&self) -> OpId {
+        OpId(self.unit)
+    }
 }
 
 /// Facts that outlive units and are not part of the session.
@@ -85,7 +81,10 @@ pub(super) struct PgConnectionFacts {
     /// A statement other than `SET` and `SHOW` may have been executed.
     has_begun: bool,
     pub replicates: bool,
-    losses: PgLossState,
+    /// The capture joined midway, and responses to unseen requests may follow.
+    misaligned: bool,
+    /// See [`PendingRequests::habit`]; up to date in [`PgPairing::lasting_facts`].
+    habit: u64,
     /// The server's last authentication request.
     pub authentication: u32,
     /// The client sent its name.
@@ -97,7 +96,7 @@ pub(super) struct PgConnectionFacts {
 #[derive(Debug, Default)]
 pub(super) struct PgPairing {
     pub session: Session,
-    expected: VecDeque<PgExpectedReply>,
+    expected: PendingRequests<PgExpectedReply>,
     /// Entries of `expected` answered by `ReadyForQuery`.
     cycles: usize,
     units: VecDeque<PgUnit>,
@@ -117,9 +116,13 @@ pub(super) struct PgPairing {
 
 impl PgPairing {
     pub fn new(mid_stream: bool) -> Self {
-        let losses = PgLossState { misaligned: mid_stream, ..PgLossState::default() };
-        let facts = PgConnectionFacts { has_begun: mid_stream, losses, ..PgConnectionFacts::default() };
+        let facts = PgConnectionFacts { has_begun: mid_stream, misaligned: mid_stream, ..PgConnectionFacts::default() };
         Self { facts, ..Self::default() }
+    }
+
+    /// Returns the facts that decoding depends on between requests.
+    pub fn lasting_facts(&self) -> PgConnectionFacts {
+        PgConnectionFacts { habit: self.expected.habit(), ..self.facts }
     }
 
     /// Returns what the session remembers; `None` if a request is in progress.
@@ -138,7 +141,7 @@ impl PgPairing {
             stray,
             facts: _,
         } = self;
-        let is_open = !expected.is_empty() || !units.is_empty() || current.is_some() || *skipping;
+        let is_open = !expected.is_idle() || !units.is_empty() || current.is_some() || *skipping;
         let copies = copy_in.is_some() || copy_out.is_some();
         if is_open || copies || stray.iter().any(Option::is_some) { None } else { session.view() }
     }
@@ -162,14 +165,6 @@ impl PgPairing {
         self.copy_in = None;
         if let Some(id) = self.current.take() {
             self.seal(id, out);
-        }
-        if self.cycles > 0 {
-            if self.facts.losses.missed_answers && !self.facts.losses.pipelines {
-                self.drop_expected(usize::MAX, PgUnitFate::Lost, out);
-                self.skipping = false;
-            } else {
-                self.facts.losses.pipelines = true;
-            }
         }
     }
 
@@ -214,7 +209,7 @@ impl PgPairing {
     pub fn open_single<R: Reader>(&mut self, request: PgRequest, out: &mut Out<'_, R>) -> DecodeStep<PgUnitId> {
         self.move_on(out);
         let id = self.open(PgSetupKind::Flush, out);
-        self.expect(PgExpectedReply::to(request, id))?;
+        self.expect_at(PgExpectedReply::to(request, id), false, out)?;
         if let Some(unit) = self.unit(id) {
             unit.stage = PgUnitStage::Sealed;
             unit.labelled = true;
@@ -261,7 +256,7 @@ impl PgPairing {
             return Ok(());
         }
         self.skipping = false;
-        self.expect(PgExpectedReply::to(PgRequest::Sync, id))?;
+        self.expect(PgExpectedReply::to(PgRequest::Sync, id), out)?;
         if !self.is_copying(id) {
             self.current = None;
             self.seal(id, out);
@@ -269,7 +264,13 @@ impl PgPairing {
         Ok(())
     }
 
-    pub fn expect(&mut self, reply: PgExpectedReply) -> DecodeStep<()> {
+    /// Adds a request whose message was just posted.
+    pub fn expect<R: Reader>(&mut self, reply: PgExpectedReply, out: &Out<'_, R>) -> DecodeStep<()> {
+        self.expect_at(reply, true, out)
+    }
+
+    /// Adds a request whose message `is_posted`, or is posted next.
+    fn expect_at<R: Reader>(&mut self, reply: PgExpectedReply, is_posted: bool, out: &Out<'_, R>) -> DecodeStep<()> {
         if self.expected.len().max(self.units.len()) >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than are followed"));
         }
@@ -289,7 +290,11 @@ impl PgPairing {
         if let Some(statement) = reply.statement {
             self.session.retain_statement(statement);
         }
-        self.expected.push_back(reply);
+        if is_posted {
+            self.expected.push(reply, out);
+        } else {
+            self.expected.push_ahead(reply, out);
+        }
         Ok(())
     }
 
@@ -382,7 +387,7 @@ impl PgPairing {
     /// Forgets the connection before this start-up packet.
     pub fn restart(&mut self) {
         self.facts.has_begun = false;
-        self.facts.losses = PgLossState::default();
+        self.facts.misaligned = false;
     }
 
     pub fn charge_authentication<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -420,9 +425,7 @@ impl PgPairing {
     }
 
     pub fn held(&self) -> usize {
-        self.expected.capacity() * size_of::<PgExpectedReply>()
-            + self.units.capacity() * size_of::<PgUnit>()
-            + self.session.held()
+        self.expected.held() + self.units.capacity() * size_of::<PgUnit>() + self.session.held()
     }
 
     pub fn front(&self) -> Option<PgExpectedReply> {

@@ -116,11 +116,11 @@ impl Decoder for Resp {
                     out.close(self.request.command.op, Outcome::NoReply);
                 }
                 self.request.scanned = 0;
+                self.pairing.lost(side, None, out);
             }
             Side::Response => {
-                self.target = None;
                 self.reply.reset();
-                self.pairing.lost(out);
+                self.pairing.lost(side, self.target.take(), out);
                 if let Some(replication) = &mut self.replication {
                     replication.lost(out);
                 }

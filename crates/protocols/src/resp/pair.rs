@@ -6,9 +6,8 @@ use super::resolved::CommandKind;
 use super::value::LeafAccounts;
 use super::wire;
 use crate::limits;
-use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, Reader, Versioned};
-use overhead_model::{Account, Class, Outcome};
-use std::collections::VecDeque;
+use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, Reader, Versioned};
+use overhead_model::{Account, Class, Outcome, Side};
 use std::hash::{Hash, Hasher};
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +56,7 @@ const DATA: LeafAccounts =
 
 #[derive(Debug)]
 pub(super) struct RespPairing {
-    pending: VecDeque<RespPending>,
+    pending: PendingRequests<RespPending>,
     /// The state that decoding depends on while no command waits.
     state: Versioned<State>,
     mid_stream: bool,
@@ -121,7 +120,7 @@ impl RespPairing {
         let subscriptions = SubscriptionCounts::new(mid_stream);
         let state = State { begun: mid_stream, subscriptions, ..State::default() };
         Self {
-            pending: VecDeque::with_capacity(1),
+            pending: PendingRequests::with_room(),
             state: Versioned::new(state),
             mid_stream,
             expects: HelloField::Nothing,
@@ -133,12 +132,13 @@ impl RespPairing {
     #[inline]
     pub fn idle_state(&self) -> Option<u64> {
         let Self { pending, state, mid_stream: _, expects, confirms } = self;
-        let waits = !pending.is_empty() || *expects != HelloField::Nothing || confirms.is_some();
-        (!waits && !state.monitoring && !state.replicates).then(|| state.version())
+        let waits = !pending.is_idle() || *expects != HelloField::Nothing || confirms.is_some();
+        (!waits && !state.monitoring && !state.replicates).then(|| state.version() << 2 | pending.habit())
     }
 
     pub fn feed_state(&self, state: &mut impl Hasher) -> bool {
         self.mid_stream.hash(state);
+        self.pending.habit().hash(state);
         self.state.hash(state);
         true
     }
@@ -155,6 +155,10 @@ impl RespPairing {
         let named = command.named();
         let class = if kind == CommandKind::ReplySkip { Class::Workload } else { named.class(self.state.begun) };
         let begun = self.state.begun || class == Class::Workload;
+        if begun && !self.state.begun {
+            // Clients pipeline their set-up, whatever they do later.
+            self.pending.forget_habit();
+        }
         self.state.put(|state| &mut state.begun, begun);
         let (name, statement) = command.name_and_statement();
         out.label_statement(op, Label { class, name, via, statement });
@@ -176,7 +180,7 @@ impl RespPairing {
             (CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_), channels) => DueValues::Values(channels.max(1)),
             _ => DueValues::Values(1),
         };
-        self.pending.push_back(RespPending { op, leaves: command.leaves(), kind, due, silent, begun: false });
+        self.pending.push(RespPending { op, leaves: command.leaves(), kind, due, silent, begun: false }, out);
         Ok(())
     }
 
@@ -205,7 +209,7 @@ impl RespPairing {
     pub fn plain_target(&self, first: u8) -> Option<RespReplyTarget> {
         let is_plain =
             |front: &&RespPending| front.kind == CommandKind::Plain && first != b'>' && !self.state.irregular;
-        let front = self.pending.front().filter(is_plain)?;
+        let front = self.pending.front().filter(|front| self.pending.is_certain() && is_plain(front))?;
         Some(RespReplyTarget { op: front.op, leaves: front.leaves, consumer: LeafConsumer::Nobody, unpaired: None })
     }
 
@@ -221,14 +225,25 @@ impl RespPairing {
         let word = if can_be_push { pubsub::first_element(bytes)? } else { b"" };
         let confirmed = pubsub::confirmation(word);
         let is_message = pubsub::is_message(word);
+        let is_push = is_message || first == b'>' && confirmed.is_none();
+        let front = if is_push {
+            self.pending.front()
+        } else {
+            self.pending.answer(out, |pending, out| out.close(pending.op, Outcome::Unanswered))
+        };
+        let is_paired = front.is_some();
         if is_message {
             self.state.update(|state| state.subscriptions.message());
         } else {
             self.settle(confirmed, out);
         }
-        let front = self.pending.front().copied();
+        let front = self.pending.front().filter(|_| is_paired).copied();
         let answers = front.is_some_and(|front| front.is_answered_by(confirmed));
+        // An unseen command may have asked for the confirmation.
+        let has_unseen = !self.pending.is_certain() || out.has_unseen(Side::Response);
+        let is_unasked = confirmed.is_some() && !answers && has_unseen;
         let push = match first {
+            _ if is_unasked => false,
             b'>' => !answers,
             b'*' => is_message || confirmed.is_some() && !answers,
             b'+' if self.state.monitoring => front.is_none() || bytes.get(1)?.is_ascii_digit(),
@@ -239,7 +254,7 @@ impl RespPairing {
             let consumer = if confirmed.is_some() { LeafConsumer::Subscriptions } else { LeafConsumer::Nobody };
             return Some(RespReplyTarget { op, leaves: DATA, consumer, unpaired: Some(Outcome::Unsolicited) });
         }
-        let Some(front) = front else {
+        let Some(front) = front.filter(|_| !is_unasked) else {
             let (op, unpaired) = (out.orphan("RESPONSE"), Some(Outcome::NoReply));
             return Some(RespReplyTarget { op, leaves: DATA, consumer: LeafConsumer::Nobody, unpaired });
         };
@@ -268,7 +283,7 @@ impl RespPairing {
                 return;
             }
             out.close(front.op, if front.begun { Outcome::Ok } else { Outcome::NoReply });
-            self.pending.pop_front();
+            self.pending.pop();
         }
     }
 
@@ -323,7 +338,7 @@ impl RespPairing {
         }
         if over {
             out.close(target.op, if error { Outcome::Error } else { Outcome::Ok });
-            self.pending.pop_front();
+            self.pending.pop();
         }
         self.expects = HelloField::Nothing;
     }
@@ -382,25 +397,29 @@ impl RespPairing {
 
     /// Starts the snapshot, which answers the command that requested it.
     pub fn begin_snapshot<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        if let Some(front) = self.pending.pop_front() {
+        if let Some(front) = self.pending.pop() {
             out.close(front.op, Outcome::Ok);
         }
         self.state.put(|state| &mut state.replicates, true);
     }
 
     pub fn held(&self) -> usize {
-        self.pending.capacity() * size_of::<RespPending>()
+        self.pending.held()
     }
 
-    /// Replies were lost: every waiting command may have been answered.
-    pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        for pending in self.pending.drain(..) {
-            out.close(pending.op, Outcome::Unanswered);
+    /// Bytes of `side` were lost, with the rest of the reply to `current`.
+    pub fn lost<R: Reader>(&mut self, side: Side, current: Option<RespReplyTarget>, out: &mut Out<'_, R>) {
+        if let Some(RespReplyTarget { op, unpaired: Some(outcome), .. }) = current {
+            out.close(op, outcome);
         }
-        self.state.update(|state| {
-            state.subscriptions.lost();
-            state.queued = None;
-        });
+        let begun = current.filter(|current| current.unpaired.is_none()).map(|current| current.op);
+        self.pending.lose_answer(side, begun, out);
+        if side == Side::Response {
+            self.state.update(|state| {
+                state.subscriptions.lost();
+                state.queued = None;
+            });
+        }
     }
 }
 
@@ -443,6 +462,13 @@ impl State {
         };
         *count = if subscribes { count.saturating_add(values) } else { count.saturating_sub(values) };
         queued.beyond = queued.beyond.saturating_add(values - 1);
+    }
+}
+
+impl PendingRequest for RespPending {
+    #[inline]
+    fn op(&self) -> OpId {
+        self.op
     }
 }
 

@@ -319,3 +319,25 @@ fn conserve(pieces: &[(bool, Vec<u8>)]) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+#[test]
+fn a_simple_string_of_any_length_ends_at_its_line_end() {
+    let long = "x".repeat(1 << 20);
+    for kind in ["+", "-"] {
+        for cut in [1, 65_536, 65_537, 70_000, long.len() + 1, long.len() + 2] {
+            let mut engine = DecoderEngine::new(Resp::new(false), false);
+            let mut transcript = Transcript::default();
+            engine.bytes(C, commands(&["GET a", "GET b"]).as_bytes(), &mut transcript);
+            let replies = format!("{kind}{long}\r\n$1\r\nb\r\n");
+            let (start, rest) = replies.as_bytes().split_at(cut);
+            engine.bytes(S, start, &mut transcript);
+            engine.bytes(S, rest, &mut transcript);
+            engine.finish(&mut transcript);
+            let outcome = if kind == "+" { "ok" } else { "error" };
+            let first =
+                format!("workload GET [array] {outcome}: framing 16, query 3, data 1 | framing 3, status 1048576");
+            let second = "workload GET [array] ok: framing 16, query 3, data 1 | framing 6, data 1";
+            assert_eq!(transcript.summary(), [first.as_str(), second], "{kind} {cut}");
+        }
+    }
+}

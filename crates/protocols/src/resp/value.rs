@@ -2,6 +2,7 @@
 
 use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::limits;
+use overhead_decode::near;
 use overhead_decode::{DecodeStep, Free, Input, Malformed, MaybeStep, Out, Reader, Step};
 use overhead_model::Account;
 
@@ -24,6 +25,8 @@ pub(super) struct RespValue {
     /// Open aggregates, innermost last.
     stack: Vec<OpenAggregate>,
     body: Option<BulkBody>,
+    /// In a simple string or error longer than a line that is waited for; the account of its text.
+    text: Option<Account>,
     /// In a streamed string.
     chunks: bool,
     /// Type byte of the outermost value, once read.
@@ -63,7 +66,7 @@ struct LeafObserver<'i> {
 impl RespValue {
     pub fn reset(&mut self) {
         self.stack.clear();
-        self.body = None;
+        (self.body, self.text) = (None, None);
         self.chunks = false;
         self.kind = 0;
         self.scanned = 0;
@@ -86,11 +89,19 @@ impl RespValue {
                 if let Some(step) = self.run_body(body, input, &mut observer, out)? {
                     return Ok(Some(step));
                 }
+            } else if let Some(account) = self.text {
+                if let Some(step) = self.run_text(account, input, out)? {
+                    return Ok(Some(step));
+                }
             } else if let Some(bulk) = BulkString::read(input.bytes).filter(|_| !self.chunks) {
                 self.whole_bulk(bulk, &mut observer, out);
                 input.bytes = bulk.rest;
             } else {
-                let Some(line) = wire::line(input.bytes, self.scanned)? else {
+                let line = match wire::line(input.bytes, self.scanned) {
+                    Err(_) if self.begin_text(input, leaves, out) => continue,
+                    line => line?,
+                };
+                let Some(line) = line else {
                     self.scanned = input.bytes.len();
                     return input.await_more("a header line that was not captured").map(Some);
                 };
@@ -104,6 +115,42 @@ impl RespValue {
             if self.element_done() {
                 return Ok(None);
             }
+        }
+    }
+
+    /// Starts a simple string or error without an end in sight, and returns true, if there is one.
+    #[cold]
+    fn begin_text<R: Reader>(&mut self, input: &mut Input<'_>, leaves: LeafAccounts, out: &mut Out<'_, R>) -> bool {
+        let Some(&kind @ (b'+' | b'-')) = input.bytes.first() else { return false };
+        if self.chunks || near::find(b'\n', input.bytes).is_some() {
+            return false;
+        }
+        if self.kind == 0 {
+            self.kind = kind;
+        }
+        out.post(Account::Framing, "type", 1);
+        input.advance(1);
+        (self.text, self.scanned) = (Some(leaves.status), 0);
+        true
+    }
+
+    /// Posts part of such a text; returns the step to stop with if more is needed.
+    #[cold]
+    fn run_text<R: Reader>(&mut self, account: Account, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
+        let end = near::find(b'\n', input.bytes);
+        let text = input.bytes.get(..end.unwrap_or(input.bytes.len())).unwrap_or_default();
+        let before = text.strip_suffix(b"\r");
+        out.post(account, "text", before.unwrap_or(text).len() as u64);
+        input.advance(before.unwrap_or(text).len() as u64);
+        match (end, before) {
+            (Some(_), Some(_)) => {
+                out.post(Account::Framing, "CRLF", 2);
+                input.advance(2);
+                self.text = None;
+                Ok(None)
+            }
+            (Some(_), None) => Err(Malformed("a line that ends in LF alone")),
+            (None, _) => input.await_more("the end of a text that was not captured").map(Some),
         }
     }
 
@@ -271,7 +318,7 @@ impl RespValue {
 
     /// Ends an element; returns true if the whole value is complete.
     fn element_done(&mut self) -> bool {
-        if self.chunks || self.body.is_some() {
+        if self.chunks || self.body.is_some() || self.text.is_some() {
             return false;
         }
         loop {

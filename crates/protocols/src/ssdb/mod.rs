@@ -110,12 +110,13 @@ impl Decoder for Ssdb {
         if let Some(op) = packet.op.take() {
             out.close(op, Outcome::NoReply);
         }
-        if let Some(SsdbReplyTarget { op, unpaired: Some(outcome), .. }) = packet.target.take() {
-            out.close(op, outcome);
+        let mut current = None;
+        match packet.target.take() {
+            Some(SsdbReplyTarget { op, unpaired: Some(outcome), .. }) => out.close(op, outcome),
+            Some(SsdbReplyTarget { op, unpaired: None, .. }) => current = Some(op),
+            None => {}
         }
-        if side == Side::Response {
-            self.pairing.lost(out);
-        }
+        self.pairing.lost(side, current, out);
     }
 
     fn idle_state(&self) -> Option<u64> {
@@ -125,7 +126,7 @@ impl Decoder for Ssdb {
             let SsdbPacket { stage, place, op: _, name: _, target: _, first: _, is_version: _ } = packet;
             *stage == SsdbStage::Line && *place == 0
         };
-        (packets.iter().all(is_between) && pairing.is_idle()).then_some(0)
+        (packets.iter().all(is_between) && pairing.is_idle()).then(|| pairing.habit())
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {

@@ -1,8 +1,7 @@
 //! Pairs replies with requests: in order, one packet each, except for dumps and replication.
 
-use overhead_decode::{DecodeStep, Malformed, OpId, Out, Reader, limits};
-use overhead_model::{Class, Outcome};
-use std::collections::VecDeque;
+use overhead_decode::{DecodeStep, Malformed, OpId, Out, PendingRequests, Reader, limits};
+use overhead_model::{Class, Outcome, Side};
 
 /// Commands answered by several packets, or whose reply names the software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub(super) struct SsdbReplyTarget {
 
 #[derive(Debug, Default)]
 pub(super) struct SsdbPairing {
-    pending: VecDeque<(OpId, SsdbRequestKind)>,
+    pending: PendingRequests<(OpId, SsdbRequestKind)>,
     /// The server streams changes.
     streams: bool,
 }
@@ -46,7 +45,7 @@ impl SsdbPairing {
     /// Returns whether nothing waits and the server streams nothing.
     pub fn is_idle(&self) -> bool {
         let Self { pending, streams } = self;
-        pending.is_empty() && !streams
+        pending.is_idle() && !streams
     }
 
     /// Adds a complete request. Fails if too many wait.
@@ -59,13 +58,13 @@ impl SsdbPairing {
         if self.pending.len() >= limits::OUTSTANDING {
             return Err(Malformed("more requests wait for answers than can be kept"));
         }
-        self.pending.push_back((op, kind));
+        self.pending.push((op, kind), out);
         Ok(())
     }
 
     /// Returns the operation that the start packet belongs to.
-    pub fn target<R: Reader>(&self, out: &mut Out<'_, R>) -> SsdbReplyTarget {
-        if let Some(&(op, kind)) = self.pending.front() {
+    pub fn target<R: Reader>(&mut self, out: &mut Out<'_, R>) -> SsdbReplyTarget {
+        if let Some(&(op, kind)) = self.pending.answer(out, |(op, _), out| out.close(op, Outcome::Unanswered)) {
             out.charge(op);
             return SsdbReplyTarget { op, kind, unpaired: None };
         }
@@ -83,21 +82,24 @@ impl SsdbPairing {
             Some(outcome) => out.close(target.op, outcome),
             None if goes_on => {}
             None => {
-                self.pending.pop_front();
+                self.pending.pop();
                 out.close(target.op, if first == SsdbStatus::Failed { Outcome::Error } else { Outcome::Ok });
             }
         }
     }
 
-    /// Replies were lost: every waiting request may have been answered.
-    pub fn lost<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        for (op, _) in self.pending.drain(..) {
-            out.close(op, Outcome::Unanswered);
-        }
+    /// Bytes of `side` were lost, with the rest of the reply to `current`.
+    pub fn lost<R: Reader>(&mut self, side: Side, current: Option<OpId>, out: &mut Out<'_, R>) {
+        self.pending.lose_answer(side, current, out);
+    }
+
+    /// See [`PendingRequests::habit`].
+    pub fn habit(&self) -> u64 {
+        self.pending.habit()
     }
 
     pub fn held(&self) -> usize {
-        self.pending.capacity() * size_of::<(OpId, SsdbRequestKind)>()
+        self.pending.held()
     }
 }
 

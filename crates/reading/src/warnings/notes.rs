@@ -25,6 +25,14 @@ impl Warnings {
                 "{} could belong to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; to avoid this, send an opaque (`O`) or the key (`k`) with the request",
                 counted(count, "answer")
             )),
+            Note::Unpaired => self.partial(format!(
+                "{} after lost frames could belong to several requests: such answers and requests are counted apart, the requests as unanswered",
+                counted(count, "answer")
+            )),
+            Note::EndNotCaptured => self.partial(format!(
+                "the end of {} is in no captured frame, as later sequence or acknowledgment numbers show: the capture lost frames",
+                counted(count, "direction of a connection")
+            )),
             Note::Shifted => self.partial(format!(
                 "{} had requests under way that were sent before the capture or the window began: answers to these went to the first that were seen, and rows and latencies may be those of others up to where the client waited for all; capture from the beginning of the connections",
                 counted(count, "connection")
@@ -119,6 +127,8 @@ impl Warnings {
             | Note::ManyOperations
             | Note::Ambiguous
             | Note::Shifted
+            | Note::Unpaired
+            | Note::EndNotCaptured
             | Note::Implausible(_)
             | Note::LongBody => self.warn_of_bound(note, count),
             Note::Translated { .. } | Note::Relay { .. } | Note::UnsteadyTap | Note::BothEnds | Note::RepeatedBackInTime => {

@@ -2,6 +2,8 @@
 
 use super::{Class, OpId, Out, PgExpectedReply, PgPairing, PgRequest, PgUnitFate, PgUnitId, PgUnitStage, Reader};
 use crate::verb::SqlVerb;
+use overhead_decode::PendingVerdict;
+use overhead_model::Side;
 
 /// How far to search for the request of an unexpected response after a loss.
 const LOOK_AHEAD: usize = 32;
@@ -10,6 +12,10 @@ impl PgPairing {
     /// Finds the request that a response of type `kind` answers and charges its unit. Without one, charges a stray
     /// operation.
     pub fn match_response<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> Option<PgExpectedReply> {
+        if self.align(out).is_none() && !self.expected.is_empty() {
+            self.charge_stray(1, "(response)", out);
+            return None;
+        }
         let mut is_answered = self.is_answered_by(kind);
         if !is_answered {
             if kind == b'Z' {
@@ -26,8 +32,23 @@ impl PgPairing {
         Some(front)
     }
 
+    /// Returns the request that the response at the current position answers, by what acknowledgments prove.
+    pub fn align<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<PgExpectedReply> {
+        let PendingVerdict { lost, is_paired } = self.expected.judge(out);
+        if lost > 0 {
+            self.drop_expected(lost, PgUnitFate::Lost, out);
+            self.skipping = false;
+        }
+        self.front().filter(|_| is_paired)
+    }
+
+    /// Returns whether the next response certainly answers the first request. Behind a hole, a single byte may.
+    pub fn is_certain(&self, bytes: &[u8]) -> bool {
+        bytes.len() == 1 || self.expected.is_certain()
+    }
+
     pub fn begin_answer<R: Reader>(&mut self, front: PgExpectedReply, out: &mut Out<'_, R>) {
-        self.facts.losses.misaligned = false;
+        self.facts.misaligned = false;
         self.end_stray(1, out);
         self.charge_unit(front.unit, out);
         if let Some(unit) = self.unit(front.unit) {
@@ -39,7 +60,7 @@ impl PgPairing {
         let Some(front) = self.front() else { return false };
         // A `Query` is answered by more than `ReadyForQuery`, so this one belongs to another request.
         let early = kind == b'Z'
-            && self.facts.losses.misaligned
+            && self.facts.misaligned
             && front.request == PgRequest::Query
             && self.unit(front.unit).is_some_and(|unit| !unit.answered);
         front.request.answers().contains(&kind) && !early
@@ -65,12 +86,12 @@ impl PgPairing {
     /// Drops requests whose answers must have been lost because `kind` answers a later one.
     #[cold]
     fn realign<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
-        if self.facts.losses.misaligned || (kind == b'Z' && self.cycles == 0) {
+        if self.facts.misaligned || (kind == b'Z' && self.cycles == 0) {
             return;
         }
         let reach = if kind == b'Z' { self.expected.len() } else { LOOK_AHEAD };
-        let mut within = self.expected.iter().take(reach);
-        if let Some(lost) = within.position(|entry| entry.request.answers().contains(&kind)) {
+        let found = self.expected.iter().take(reach).position(|entry| entry.request.answers().contains(&kind));
+        if let Some(lost) = found {
             self.drop_expected(lost, PgUnitFate::Lost, out);
         }
     }
@@ -99,13 +120,10 @@ impl PgPairing {
         while self.front().is_some_and(|next| next.request == PgRequest::CopyEnd) {
             self.pop_one(out);
         }
-        if self.cycles == 0 {
-            self.facts.losses.missed_answers = false;
-        }
     }
 
     fn pop_one<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        let Some(front) = self.expected.pop_front() else { return };
+        let Some(front) = self.expected.pop() else { return };
         self.forget(front);
         if let Some(unit) = self.unit(front.unit) {
             unit.pending -= 1;
@@ -188,11 +206,10 @@ impl PgPairing {
     }
 
     pub fn note_loss<R: Reader>(&mut self, of_client: bool, out: &mut Out<'_, R>) {
-        self.facts.losses.missed_answers = self.cycles > 0;
+        self.expected.lose(if of_client { Side::Request } else { Side::Response }, out);
         self.skipping = false;
         self.copy_lost(of_client);
         if of_client {
-            self.facts.losses.misaligned = true;
             self.end_stray(0, out);
             if let Some(id) = self.current.take() {
                 if let Some(unit) = self.unit(id).filter(|unit| unit.stage == PgUnitStage::Building) {

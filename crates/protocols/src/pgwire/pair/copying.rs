@@ -5,8 +5,8 @@
 //! else. The unit stays open until then.
 
 use super::super::copy::{CopyFormat, CopyReader, CopyTransfers};
-use super::{Out, PgExpectedReply, PgPairing, PgRequest, PgUnit, PgUnitId, PgUnitStage, Reader};
-use overhead_model::Side;
+use super::{Out, PgExpectedReply, PgPairing, PgRequest, PgUnit, PgUnitFate, PgUnitId, PgUnitStage, Reader};
+use overhead_model::{Outcome, Side};
 
 #[derive(Debug)]
 pub(super) struct CopyIn {
@@ -113,7 +113,7 @@ impl PgPairing {
         let (id, early) = (copy.unit, copy.ended > copy.asked);
         if early && !self.expected.is_empty() {
             // Data sent early: up to here, the server reads everything as copy data.
-            let _ = self.expect(PgExpectedReply::to(PgRequest::CopyEnd, id));
+            let _ = self.expect(PgExpectedReply::to(PgRequest::CopyEnd, id), out);
         }
         let copying = self.is_copying(id);
         if self.unit(id).is_some_and(|unit| unit.simple) && !copying && self.current == Some(id) {
@@ -184,5 +184,9 @@ impl PgPairing {
         {
             self.seal(id, out);
         }
+        // After a fatal error, servers close without `ReadyForQuery`.
+        let failed = |unit: &&PgUnit| unit.fate == PgUnitFate::Failed && unit.stage != PgUnitStage::Closed;
+        self.units.iter().filter(failed).for_each(|unit| out.close(unit.op, Outcome::Error));
+        self.units.clear();
     }
 }

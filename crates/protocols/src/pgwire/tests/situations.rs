@@ -251,6 +251,12 @@ fn error_of_a_simple_query() {
 }
 
 #[test]
+fn an_error_before_the_server_closes_is_the_answer() {
+    let summary = talk(&[(C, vec![query("SELECT 1/0")]), (S, vec![error("ERROR")])]);
+    assert_eq!(summary, ["workload SELECT [simple] error: framing 6, query 10 | framing 12, status 12"]);
+}
+
+#[test]
 fn units_without_execute_are_setup() {
     let summary = talk(&[
         (C, vec![parse("s", "SELECT 1"), describe(b'S', "s"), flush()]),
