@@ -125,9 +125,14 @@ pub const SNIFF_FRAMES: usize = 64;
 /// Messages of each side that decide what a connection joined midway is.
 pub const SNIFF_MESSAGES: u64 = 3;
 
+/// Pieces of payload among which one must start like a message, and impossible messages that end a comparison: a long message has many
+/// pieces, and bytes of another protocol cost little.
+pub const SNIFF_STARTS: usize = 64;
+pub const SNIFF_IMPOSSIBLE: u64 = 8;
+
 /// Bytes, and pieces of payload, of a connection joined midway that wait for this: a message as long as many results may be under way.
-pub const SNIFF_BYTES: usize = 1 << 20;
-pub const SNIFF_PIECES: usize = 1 << 10;
+pub const SNIFF_BYTES: usize = 256 << 10;
+pub const SNIFF_PIECES: usize = 512;
 
 /// Frames with payload at the start of each connection that are compared to find proxies, and requests kept for this in all, 100 bytes
 /// each.

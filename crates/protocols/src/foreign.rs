@@ -173,9 +173,12 @@ fn is_tls(bytes: &[u8]) -> bool {
 
 /// Type, status, length, process, packet number and window (MS-TDS section 2.2.3.1). A batch, a call, an answer, a login or its prelude.
 fn is_tds(bytes: &[u8]) -> bool {
-    let Some(&[1 | 3 | 4 | 0x10 | 0x12, 0 | 1, high, low, _, _, _, 0]) = bytes.first_chunk() else { return false };
-    let len = usize::from(u16::from_be_bytes([high, low]));
-    if bytes.len() < SNIFF { len == bytes.len() } else { (SNIFF..=32 << 10).contains(&len) }
+    let Some(&[1 | 3 | 4 | 0x10 | 0x12, status @ (0 | 1), high, low, _, _, 0 | 1, 0]) = bytes.first_chunk() else {
+        return false;
+    };
+    // A message goes on only behind a full packet.
+    let (len, least) = (usize::from(u16::from_be_bytes([high, low])), if status == 1 { SNIFF } else { 512 });
+    if bytes.len() < SNIFF { len == bytes.len() } else { (least..=32 << 10).contains(&len) }
 }
 
 /// Length, API key, version, correlation id, and the client's name with its length, which is -1 without a name.

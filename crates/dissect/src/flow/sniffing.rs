@@ -398,12 +398,12 @@ impl SniffingStage {
         self.pieces.push((side, piece));
     }
 
-    /// Returns whether to compare candidates now: after one turn, two, four and so on, so that all comparisons together take no longer
-    /// than the last two.
+    /// Returns whether to compare candidates now: after one turn, and then after four times as many each time, so that all comparisons
+    /// together take little longer than the last.
     fn is_due(&mut self) -> bool {
         let is_due = self.turns >= self.next_turn;
         if is_due {
-            self.next_turn = 2 * self.turns;
+            self.next_turn = 4 * self.turns.max(2);
         }
         is_due
     }

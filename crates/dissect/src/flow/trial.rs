@@ -112,7 +112,8 @@ impl TrialVerdict {
 
     /// Returns whether the bytes may be of a candidate.
     pub fn is_possible(&self) -> bool {
-        self.best.is_some_and(|best| best.fit.sides > 0)
+        let is_enough = |best: Trial| !facts(best.roles.0).is_text || 2 * best.decoded >= self.held.iter().sum();
+        self.best.is_some_and(|best| best.fit.sides > 0 && is_enough(best))
     }
 }
 
@@ -121,11 +122,12 @@ impl Trial {
     fn new((protocol, client): Roles, pieces: &[(Side, HeldPayload)]) -> Option<Self> {
         let decoder = AnyDecoder::new(protocol, true, &SharedContext::for_trial());
         let role = |sender: Side| if sender == client { Side::Request } else { Side::Response };
-        let begins = |(sender, piece): &(Side, HeldPayload)| {
+        let begins = |(sender, piece): &&(Side, HeldPayload)| {
             let start = piece.start();
             !start.is_empty() && decoder.boundary(role(*sender), start) != MessageBoundary::No
         };
-        if !pieces.iter().any(begins) {
+        // Enough to decode all of them.
+        if pieces.iter().filter(|piece| begins(piece)).count() * limits::SNIFF_STARTS < pieces.len().max(1) {
             return None;
         }
         let mut engine = ConnectionEngine::new(decoder, true);
@@ -133,6 +135,9 @@ impl Trial {
         let mut contrary = 0;
         for (sender, piece) in pieces {
             let side = role(*sender);
+            if reader.impossible > limits::SNIFF_IMPOSSIBLE {
+                break;
+            }
             match piece {
                 HeldPayload::Bytes(bytes, _) => engine.bytes(side, bytes, &mut reader),
                 HeldPayload::Opaque(len) => engine.opaque(side, *len, &mut reader),
