@@ -125,7 +125,7 @@ impl Cql {
                 _ => Outcome::Ok,
             });
         } else {
-            self.session.enqueue(header.pairing_id(), exchange)?;
+            self.session.enqueue(header.pairing_id(), exchange, out.has_unseen(Side::Request))?;
         }
         Ok(CqlRemainder { op, left: header.total() - available, outcome, answered: false })
     }

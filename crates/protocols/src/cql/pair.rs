@@ -233,13 +233,14 @@ impl Session {
         }
     }
 
-    pub fn enqueue(&mut self, id: u32, exchange: CqlExchange) -> DecodeStep<()> {
+    /// Adds a request; `has_unseen` if the client had received bytes that were not captured.
+    pub fn enqueue(&mut self, id: u32, exchange: CqlExchange, has_unseen: bool) -> DecodeStep<()> {
         if self.outstanding >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than any client sends"));
         }
         let waiting = self.waiting.entry(id).or_default();
         // A client reuses an id only after the response, so that response was lost.
-        if waiting.first.as_ref().is_some_and(|first| first.losses[1] != self.losses[1]) {
+        if waiting.first.as_ref().is_some_and(|first| has_unseen || first.losses[1] != self.losses[1]) {
             self.outstanding -= 1 + waiting.more.len();
             *waiting = CqlStreamQueue::default();
         }
