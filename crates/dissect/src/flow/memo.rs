@@ -173,7 +173,7 @@ impl Memo {
 
     /// Counts the turn that this frame completes, with both directions acknowledged up to these offsets, and adds its latencies to the
     /// tally.
-    #[inline]
+    #[inline(always)]
     pub fn complete<T: Tally>(&mut self, last: &PlainSegment<'_>, acked: [u64; 2], tally: &mut T) {
         let Some(known) = self.turns.first_mut() else { return };
         (self.due, self.acked) = (self.due + 1, acked);

@@ -181,7 +181,10 @@ impl Turn {
     /// Returns whether a segment from `side` matches the next frame, given that those in `before` match.
     #[inline(always)]
     pub fn goes_on(&self, before: &TurnFrames, side: Side, bare: &PlainSegment<'_>) -> bool {
-        self.steps.get(before.taken.len()).is_some_and(|step| step.fits(ComparedFrame::new(side, bare), before))
+        match self.steps.get(before.taken.len()) {
+            Some(step) => step.fits(ComparedFrame::new(side, bare), before),
+            None => false,
+        }
     }
 
     /// Returns whether these frames, followed by a segment from `side`, match its first ones.

@@ -318,6 +318,18 @@ impl Http {
         self.pairing.lost(Side::Response, None, out);
     }
 
+    /// Closes all waiting requests as unanswered.
+    pub(super) fn abandon_requests<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.lost_response(out);
+        let sent = Some(self.request.op).filter(|op| self.is_being_sent(*op));
+        for op in self.pairing.abandon() {
+            match sent {
+                Some(sent) if sent == op => self.request.early = Some(Outcome::Unanswered),
+                _ => out.close(op, Outcome::Unanswered),
+            }
+        }
+    }
+
     /// Ends the messages of a closed connection: a body of unknown length, and a request answered before it was
     /// complete.
     pub(super) fn end_messages<R: Reader>(&mut self, out: &mut Out<'_, R>) {

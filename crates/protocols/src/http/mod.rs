@@ -82,6 +82,10 @@ impl Decoder for Http {
         }
     }
 
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.abandon_requests(out);
+    }
+
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.end_messages(out);
         self.pairing.end(out);

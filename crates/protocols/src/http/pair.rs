@@ -98,6 +98,11 @@ impl HttpPairing {
         self.pending.lose_answer(side, current, out);
     }
 
+    /// Removes all waiting requests.
+    pub fn abandon(&mut self) -> impl Iterator<Item = OpId> {
+        self.pending.drain().map(|pending| pending.op)
+    }
+
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if let Some(op) = self.switched.and_then(|switched| switched.op) {
             out.close(op, Outcome::NoReply);

@@ -215,6 +215,11 @@ impl Decoder for Memcache {
         self.pairing.lost(side, out);
     }
 
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.lost(Side::Response, out);
+        self.pairing.abandon(&mut self.sent, out);
+    }
+
     fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.pairing.end(out);
     }

@@ -141,6 +141,15 @@ pub(super) struct MemcachePending {
     pub is_behind_silent: bool,
 }
 
+/// Closes a request that will have no answer, or lets it close once it was sent.
+fn drop_request<R: Reader>(lost: MemcachePending, sent: &mut Option<IncompleteRequest>, out: &mut Out<'_, R>) {
+    let outcome = if lost.quiet { Outcome::NoReply } else { Outcome::Unanswered };
+    match sent {
+        Some(sent) if sent.op == lost.op => sent.answered = Some(outcome),
+        _ => out.close(lost.op, outcome),
+    }
+}
+
 impl PendingRequest for MemcachePending {
     #[inline]
     fn op(&self) -> OpId {
@@ -308,13 +317,15 @@ impl MemcachePairing {
         let quiet = &mut self.quiet;
         let drop = |lost: MemcachePending, out: &mut Out<'_, R>| {
             *quiet -= usize::from(lost.quiet);
-            let outcome = if lost.quiet { Outcome::NoReply } else { Outcome::Unanswered };
-            match sent {
-                Some(sent) if sent.op == lost.op => sent.answered = Some(outcome),
-                _ => out.close(lost.op, outcome),
-            }
+            drop_request(lost, sent, out);
         };
         self.pending.answer(out, drop).copied()
+    }
+
+    /// Closes all waiting requests.
+    pub fn abandon<R: Reader>(&mut self, sent: &mut Option<IncompleteRequest>, out: &mut Out<'_, R>) {
+        self.pending.drain().for_each(|pending| drop_request(pending, sent, out));
+        self.quiet = 0;
     }
 
     /// Returns whether the reply taken by the request at `place` could belong to a waiting request of another kind or

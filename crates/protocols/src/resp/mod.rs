@@ -108,6 +108,11 @@ impl Decoder for Resp {
         boundary(side, bytes)
     }
 
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.lost(Side::Response, out);
+        self.pairing.abandon(out);
+    }
+
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         match side {
             Side::Request => {

@@ -104,6 +104,11 @@ impl Decoder for Ssdb {
         }
     }
 
+    fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.lost(Side::Response, out);
+        self.pairing.abandon(out);
+    }
+
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
         let packet = &mut self.packets[side as usize];
         (packet.stage, packet.place) = (SsdbStage::Line, 0);

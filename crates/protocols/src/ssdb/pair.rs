@@ -93,6 +93,11 @@ impl SsdbPairing {
         self.pending.lose_answer(side, current, out);
     }
 
+    /// Closes all waiting requests as unanswered.
+    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pending.drain().for_each(|(op, _)| out.close(op, Outcome::Unanswered));
+    }
+
     /// See [`PendingRequests::habit`].
     pub fn habit(&self) -> u64 {
         self.pending.habit()

@@ -30,7 +30,7 @@ impl Warnings {
                 counted(count, "answer")
             )),
             Note::EndNotCaptured => self.partial(format!(
-                "the end of {} is in no captured frame, as later sequence or acknowledgment numbers show: the capture lost frames",
+                "the end of {} is in no captured frame, as later sequence or acknowledgment numbers show: values of these connections are too small",
                 counted(count, "direction of a connection")
             )),
             Note::Shifted => self.partial(format!(
