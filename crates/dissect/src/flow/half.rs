@@ -393,6 +393,12 @@ impl StreamReassembly {
         self.next_seq == Some(seq)
     }
 
+    /// Returns whether `ack` acknowledges nothing beyond what was delivered.
+    #[inline]
+    pub fn has_delivered(&self, ack: u32) -> bool {
+        self.next_seq.is_some_and(|next| next.wrapping_sub(ack).cast_signed() >= 0)
+    }
+
     /// Returns whether `ack` acknowledges everything delivered, and some of it for the first time.
     #[inline]
     pub fn is_acknowledged_by(&self, ack: u32) -> bool {

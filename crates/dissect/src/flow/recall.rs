@@ -111,11 +111,13 @@ impl ConnectionFlow {
         let (half, other) = (&self.halves[side as usize], &self.halves[side.other() as usize]);
         self.is_settled
             && half.is_next_seq(bare.seq)
-            && match (bare.payload.is_empty(), side) {
-                (true, _) => other.is_acknowledged_by(bare.ack),
-                // So that a turn has as many round trips each time.
-                (false, Side::Request) => self.stream.is_some() || other.is_next_seq(bare.ack),
-                (false, Side::Response) => true,
+            && if bare.payload.is_empty() {
+                other.is_acknowledged_by(bare.ack)
+            } else {
+                // So that a turn has as many round trips each time. What acknowledges bytes that are not captured yet may have to wait.
+                other.is_next_seq(bare.ack)
+                    || self.stream.is_some()
+                    || (side == Side::Response && other.has_delivered(bare.ack))
             }
     }
 
@@ -143,13 +145,7 @@ impl ConnectionFlow {
             return false;
         }
         let other = &mut self.halves[side.other() as usize];
-        let before = other.acked;
         let is_news = other.acknowledge(bare.ack) == AckedData::Bytes;
-        if other.is_ahead() {
-            // It may have to wait for what it acknowledges.
-            other.acked = before;
-            return false;
-        }
         if !bare.payload.is_empty() {
             let half = &mut self.halves[side as usize];
             memo.came(side, half.acked_seen());
