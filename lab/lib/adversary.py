@@ -506,6 +506,8 @@ LZ4, SNAPPY = (b"\0\2\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION" + name for n
 cql_talk("cql-compressed", 7, struct.pack(">I", 16 << 20) + lz4_of(b"x", 16 << 20), option=LZ4, flags=1)
 EMPTY_BATCH = lz4_of(bytes(7), 65_535, b"\0\xff\xff", b"\0\1\0")
 cql_talk("cql-compressed-batches", 13, struct.pack(">I", 7 * 65_535 + 6) + EMPTY_BATCH, option=LZ4, flags=1)
+# 100,000 rows of an empty cell.
+TINY_ROWS = snappy_of(bytes(4), 100_000, struct.pack(">IIII", 2, 4, 1, 100_000))
 cql_talk("cql-compressed-rows", 7, snappy_of(SELECT, 1), lambda n: cql(8, TINY_ROWS, n, True, 1), option=SNAPPY, flags=1)
 cql_segments("cql-segments-of-options", cql_segment(b"\5\0\0\1\5\0\0\0\0", 14_000))
 cql_segments("cql-segments-of-answers", answer=cql_segment(b"\x85\0\0\1\x08\0\0\0\4\0\0\0\1", 10_000))

@@ -1,25 +1,13 @@
 //! One direction of a TCP connection: maps sequence numbers to stream offsets and puts bytes in order (RFC 9293 section 3.4).
 
+use super::disorder::{AstraySegment, EarlySegment, ORDER, OutOfOrder};
 use super::recent::RecentSegments;
-use crate::ledger::Arrival;
 use crate::limits;
 use crate::packet::Segment;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Offset of the first byte of every stream. Above 0, so that bytes before a guessed start have an offset too.
 pub const ORIGIN: u64 = 1 << 40;
-
-/// Bytes that arrived before the bytes they follow.
-#[derive(Debug)]
-pub struct EarlySegment {
-    pub frame: Arrival,
-    /// How much of the other stream its sender had received.
-    pub received: u64,
-    /// Captured bytes; the rest, up to `len`, was snapped.
-    pub bytes: Vec<u8>,
-    pub len: u64,
-}
 
 /// Reassembly of one direction. Offsets count payload bytes from [`ORIGIN`].
 #[derive(Debug, Default)]
@@ -49,54 +37,6 @@ pub struct StreamReassembly {
     /// Absent if segments arrived in sequence, as on most connections.
     disorder: Option<Box<OutOfOrder>>,
 }
-
-/// Payload that arrived out of sequence.
-#[derive(Debug, Default)]
-struct OutOfOrder {
-    early: BTreeMap<u64, EarlySegment>,
-    early_bytes: u64,
-    /// Abandoned holes, by start, with their ends.
-    holes: BTreeMap<u64, u64>,
-    hole_bytes: u64,
-    /// A segment further away than any window allows.
-    astray: Option<AstraySegment>,
-}
-
-/// A segment that may be the first one after a pause in the capture.
-#[derive(Debug)]
-pub struct AstraySegment {
-    pub seq: u32,
-    /// Its acknowledgment number.
-    pub ack: u32,
-    pub segment: EarlySegment,
-}
-
-impl AstraySegment {
-    fn end(&self) -> u32 {
-        self.seq.wrapping_add(self.segment.len as u32)
-    }
-}
-
-impl OutOfOrder {
-    /// Returns the parts of `range` inside holes, lowest first.
-    fn holes_in(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let (from, to) = (range.start, range.end);
-        let first = self.holes.range(..=from).next_back().map_or(from, |(&start, _)| start);
-        let parts = self.holes.range(first..to.max(first)).map(move |(&start, &end)| start.max(from)..end.min(to));
-        parts.filter(|part| part.start < part.end)
-    }
-
-    fn held(&self) -> usize {
-        size_of::<Self>()
-            + usize::try_from(self.early_bytes).unwrap_or(usize::MAX)
-            + 2 * self.early.len() * size_of::<EarlySegment>()
-            + 2 * self.holes.len() * size_of::<Range<u64>>()
-    }
-}
-
-/// Stands in for an absent [`OutOfOrder`].
-static ORDER: OutOfOrder =
-    OutOfOrder { early: BTreeMap::new(), early_bytes: 0, holes: BTreeMap::new(), hole_bytes: 0, astray: None };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamPlace {

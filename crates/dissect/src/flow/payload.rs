@@ -1,7 +1,8 @@
 //! Puts the payload of segments into stream order, and charges what is repeated.
 
 use super::ConnectionFlow;
-use super::half::{AstraySegment, EarlySegment, ORIGIN, StreamPlace};
+use super::disorder::{AstraySegment, EarlySegment};
+use super::half::{ORIGIN, StreamPlace};
 use super::sniffing::{DecodingStage, FlowStage};
 use super::trial::HeldPayload;
 use crate::ledger::{Arrival, ChargeOwner, LedgerReader};
