@@ -301,9 +301,9 @@ fn projected(text: &str) -> Result<Projected, String> {
 impl ProjectArgs {
     /// Returns the link to model, if there is one.
     pub fn model(&self) -> Option<LinkModel> {
-        let mtus =
+        let mut mtus =
             self.project.iter().filter_map(|model| if let Projected::Mtu(mtu) = model { Some(*mtu) } else { None });
-        let model = LinkModel { mtu: mtus.last(), is_physical: self.physical };
+        let model = LinkModel { mtu: mtus.next_back(), is_physical: self.physical };
         (model != LinkModel::default()).then_some(model)
     }
 

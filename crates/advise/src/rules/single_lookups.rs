@@ -86,14 +86,18 @@ impl Rule for SingleLookups {
                 LookupRun { last: digest, read, times: run.times + 1, waited_ns: run.waited_ns + waited, ..run }
             }
             before => {
-                before.into_iter().for_each(|run| run.end(rows));
+                if let Some(run) = before {
+                    run.end(rows);
+                }
                 let (row, example) = (closed.row.number, closed.example);
                 LookupRun { row, text, last: digest, read, times: 1, waited_ns: waited, example, follows }
             }
         };
         of.runs.push(run);
         let is_under_way = |run: &LookupRun| read - run.read < INTERLEAVED as u64;
-        of.runs.iter().filter(|run| !is_under_way(run)).for_each(|run| run.end(rows));
+        for run in of.runs.iter().filter(|run| !is_under_way(run)) {
+            run.end(rows);
+        }
         of.runs.retain(is_under_way);
     }
 

@@ -239,7 +239,7 @@ pub fn fields() -> Vec<OperationField> {
             batch.shapes.iter().map(|shape| text(shape.ending.name())).collect()
         })
         .indexed_by(by_shape),
-        OperationField::integers("round_trips", "", ROUND_TRIPS, |batch| {
+        OperationField::integers("round_trips", "1", ROUND_TRIPS, |batch| {
             batch.shapes.iter().map(|shape| Some(shape.round_trips.into())).collect()
         })
         .indexed_by(by_shape),

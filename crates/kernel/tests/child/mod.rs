@@ -486,7 +486,7 @@ pub fn retransmitted_segments(stream: &std::net::TcpStream) -> u32 {
         let mut info: libc::tcp_info = std::mem::zeroed();
         let mut length = size_of_val(&info) as libc::socklen_t;
         let target = (&raw mut info).cast();
-        let result = libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, target, &mut length);
+        let result = libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, target, &raw mut length);
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
         info.tcpi_total_retrans
     }

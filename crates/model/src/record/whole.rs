@@ -106,6 +106,7 @@ impl Whole {
     }
 
     /// Withholds what records before version 3 lack.
+    #[must_use]
     pub fn without_waits(mut self) -> Self {
         self.frames = Measured::not_recorded();
         self.divide();

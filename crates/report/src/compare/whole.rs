@@ -57,7 +57,9 @@ pub(super) fn changes(
         }
     }
     let largest_first = |a: &OperationChange, b: &OperationChange| b.change.abs().total_cmp(&a.change.abs());
-    kinds.iter_mut().for_each(|(_, changes)| changes.sort_by(largest_first));
+    for (_, changes) in &mut kinds {
+        changes.sort_by(largest_first);
+    }
     kinds.sort_by(|(_, a), (_, b)| largest_first(&a[0], &b[0]));
     kinds.into_iter().flat_map(|(_, changes)| changes).collect()
 }
