@@ -42,7 +42,7 @@ pub enum CliCommand {
     #[cfg(feature = "live")]
     Sweep(crate::sweep::SweepArgs),
     /// Attribute every byte of capture files
-    Analyze(analyze::AnalyzeArgs),
+    Analyze(Box<analyze::AnalyzeArgs>),
     /// Show one operation byte by byte: every field with its account
     Explain(explain::ExplainArgs),
     /// Find what wastes bytes or time, the setting that fixes it, and what you would save
