@@ -51,7 +51,7 @@ pub struct PendingRequests<T> {
     overlaps: bool,
     /// An answer came since the queue was last empty.
     is_begun: bool,
-    /// The last answer without a request, or in doubt.
+    /// The last answer that was paired with no request, or while pairing was uncertain.
     heard: Moment,
     doubt: Option<Box<PairingDoubt>>,
 }
@@ -102,7 +102,7 @@ impl<T: PendingRequest> PendingRequests<T> {
         self.queue.is_empty()
     }
 
-    /// Returns whether nothing waits and nothing is in doubt.
+    /// Returns whether no request waits and pairing is certain.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.doubt.is_none()
@@ -144,12 +144,17 @@ impl<T: PendingRequest> PendingRequests<T> {
         self.queue.drain(..).map(|(request, _)| request)
     }
 
+    /// Closes all requests as unanswered, and forgets them. For decoders whose [`PendingRequest::op`] is an operation.
+    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.drain().for_each(|request| out.close(request.op(), Outcome::Unanswered));
+    }
+
     /// Returns the memory held, in bytes.
     pub fn held(&self) -> usize {
         self.queue.capacity() * size_of::<(T, Moment)>()
     }
 
-    /// Adds a request whose bytes were just posted.
+    /// Adds a request whose last bytes are posted.
     #[inline]
     pub fn push<R: Reader>(&mut self, request: T, out: &Out<'_, R>) {
         self.push_at(request, out.moment_of(Side::Request), out);
@@ -346,7 +351,7 @@ impl<T: PendingRequest> PendingRequests<T> {
         is_first && is_told && sent.received >= doubt.ambiguous
     }
 
-    /// Ends the doubt about requests up to one sent at this moment.
+    /// Makes pairing certain again for requests up to one sent at this moment.
     fn trust(&mut self, sent: Moment) {
         let Some(doubt) = &mut self.doubt else { return };
         (doubt.answers, doubt.ambiguous) = (false, 0);

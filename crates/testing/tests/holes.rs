@@ -9,6 +9,7 @@
 //! `OVERHEAD_HOLES=N` makes N edits of each session instead of a few, `OVERHEAD_HOLES_OF=NAME` only of sessions with this in their names, and
 //! `OVERHEAD_HOLES_FILE=FILE` writes the last edited session that fails.
 
+use crate::numbers::Numbers;
 use overhead_capture::{FileSource, FrameSource, NextFrame};
 use overhead_dissect::{Dissector, Selection, Totals};
 use overhead_model::{Class, Frame, LinkType, Listener, Outcome, Protocol, System, Tally, Trace, exit};
@@ -297,18 +298,6 @@ impl Truth {
             wrong.push(format!("status {} with {:?}", edited.status, edited.warnings));
         }
         wrong
-    }
-}
-
-/// A small generator of numbers (xorshift64*).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit.max(1)
     }
 }
 

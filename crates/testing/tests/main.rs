@@ -7,4 +7,5 @@ mod holes;
 mod later;
 #[cfg(feature = "runs")]
 mod memo;
+mod numbers;
 mod short;

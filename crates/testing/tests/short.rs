@@ -1,6 +1,7 @@
 //! Every fuzz target on its seeds, on what was found before, and on a few thousand inputs made of them: the same ones
 //! each time.
 
+use crate::numbers::Numbers;
 use overhead_model::Protocol;
 use overhead_testing::hostile::{Target, seeds};
 use std::fs;
@@ -10,17 +11,7 @@ use std::path::Path;
 const INPUTS: usize = 4_000;
 const LONGEST: usize = 2_048;
 
-/// A small generator of numbers (xorshift64*), so that the inputs depend on nothing but this file and the seeds.
-struct Numbers(u64);
-
 impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit.max(1)
-    }
-
     fn byte(&mut self) -> u8 {
         const ODD: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, 0xf5, b'\n', b'0'];
         if self.below(2) == 0 { ODD[self.below(ODD.len())] } else { self.below(256) as u8 }

@@ -223,7 +223,7 @@ impl MemcachePairing {
         pending.is_empty()
     }
 
-    /// Returns whether nothing waits and nothing is in doubt.
+    /// Returns whether no request waits and pairing is certain.
     pub fn is_idle(&self) -> bool {
         self.pending.is_idle()
     }

@@ -264,7 +264,7 @@ impl PgPairing {
         Ok(())
     }
 
-    /// Adds a request whose message was just posted.
+    /// Adds a request whose message is posted.
     pub fn expect<R: Reader>(&mut self, reply: PgExpectedReply, out: &Out<'_, R>) -> DecodeStep<()> {
         self.expect_at(reply, true, out)
     }

@@ -424,7 +424,7 @@ impl RespPairing {
 
     /// Closes all waiting requests as unanswered.
     pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.pending.drain().for_each(|pending| out.close(pending.op, Outcome::Unanswered));
+        self.pending.abandon(out);
     }
 }
 

@@ -95,7 +95,7 @@ impl SsdbPairing {
 
     /// Closes all waiting requests as unanswered.
     pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.pending.drain().for_each(|(op, _)| out.close(op, Outcome::Unanswered));
+        self.pending.abandon(out);
     }
 
     /// See [`PendingRequests::habit`].
