@@ -168,8 +168,10 @@ impl Memcache {
     fn end_request<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if let Some(IncompleteRequest { op, name, is_silent, answered }) = self.sent.take() {
             self.name(op, name, out);
-            if let Some(outcome) = answered.or(is_silent.then_some(Outcome::NoReply)) {
-                out.close(op, outcome);
+            match answered {
+                Some(outcome) => out.close(op, outcome),
+                None if is_silent => self.pairing.push_silent(op, out),
+                None => {}
             }
         }
         out.release();

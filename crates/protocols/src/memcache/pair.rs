@@ -69,10 +69,16 @@ pub(super) enum ReplyKeyword {
     /// `MN`.
     Noop,
     Error,
+    /// `CLIENT_ERROR`.
+    Refusal,
     Other,
 }
 
 impl ReplyKeyword {
+    pub fn is_error(self) -> bool {
+        matches!(self, Self::Error | Self::Refusal)
+    }
+
     /// Returns whether it starts the reply to a meta command, which may repeat the key.
     pub fn is_meta(self) -> bool {
         matches!(self, Self::Fetched | Self::Done | Self::Miss | Self::Absent | Self::Refused)
@@ -106,7 +112,7 @@ impl MemcacheRequestKind {
             }
             ReplyKeyword::Debug => self == Self::MetaDebug,
             ReplyKeyword::Noop => self == Self::MetaNoop,
-            ReplyKeyword::Error => true,
+            ReplyKeyword::Error | ReplyKeyword::Refusal => true,
             ReplyKeyword::Other => !matches!(self, Self::Values | Self::MetaNoop | Self::MetaDebug | Self::Version),
         }
     }
@@ -114,7 +120,7 @@ impl MemcacheRequestKind {
     /// Returns whether a quiet request has such a reply at all: hits for retrieval, errors for the others.
     fn may_be_quietly(self, word: ReplyKeyword) -> bool {
         match self {
-            Self::MetaGet => matches!(word, ReplyKeyword::Fetched | ReplyKeyword::Done | ReplyKeyword::Error),
+            Self::MetaGet => matches!(word, ReplyKeyword::Fetched | ReplyKeyword::Done) || word.is_error(),
             Self::MetaCreate => self.may_be(word),
             _ => self.may_be(word) && !matches!(word, ReplyKeyword::Fetched | ReplyKeyword::Done),
         }
@@ -137,8 +143,18 @@ pub(super) struct MemcachePending {
     pub id: u64,
     /// Fingerprint of a quiet request's key. Quiet requests with the same key are interchangeable in the totals.
     pub key: u64,
+    /// Servers do not refuse it.
+    pub is_sound: bool,
     /// Requests without a reply were sent before it; servers answer them with some errors anyway.
     pub is_behind_silent: bool,
+}
+
+/// The last request with `noreply`. It stays open until another one, or until what follows it is answered.
+#[derive(Clone, Copy, Debug)]
+struct SilentRequest {
+    op: OpId,
+    /// How many requests that are always answered followed it.
+    followers: usize,
 }
 
 /// Closes a request that will have no answer, or lets it close once it was sent.
@@ -160,7 +176,7 @@ impl PendingRequest for MemcachePending {
 impl MemcachePending {
     /// Returns a request that will be answered and waits alone.
     pub const fn new(op: OpId, ask: MemcacheRequestKind) -> Self {
-        Self { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_behind_silent: false }
+        Self { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_sound: false, is_behind_silent: false }
     }
 
     /// Returns whether a reply with this word can answer this request.
@@ -201,6 +217,7 @@ pub(super) struct MemcachePairing {
     excess: usize,
     /// Requests without a reply were sent after all waiting ones.
     pub has_silent: bool,
+    silent: Option<SilentRequest>,
 }
 
 /// Number of requests searched once `reach` is reduced.
@@ -213,19 +230,26 @@ const REACH_OF_AMBIGUITY: usize = 1024;
 /// Has room for one request: most clients wait for each reply.
 impl Default for MemcachePairing {
     fn default() -> Self {
-        Self { pending: PendingRequests::with_room(), quiet: 0, reach: limits::QUIET, excess: 0, has_silent: false }
+        Self {
+            pending: PendingRequests::with_room(),
+            quiet: 0,
+            reach: limits::QUIET,
+            excess: 0,
+            has_silent: false,
+            silent: None,
+        }
     }
 }
 
 impl MemcachePairing {
     pub fn is_empty(&self) -> bool {
-        let Self { pending, quiet: _, reach: _, excess: _, has_silent: _ } = self;
+        let Self { pending, quiet: _, reach: _, excess: _, has_silent: _, silent: _ } = self;
         pending.is_empty()
     }
 
     /// Returns whether no request waits and pairing is certain.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_idle()
+        self.pending.is_idle() && self.silent.is_none()
     }
 
     /// See [`PendingRequests::habit`].
@@ -250,8 +274,51 @@ impl MemcachePairing {
         }
         self.quiet += usize::from(pending.quiet);
         self.excess = self.excess.saturating_sub(SEARCHED_PER_REQUEST);
+        if let Some(silent) = &mut self.silent {
+            silent.followers += 1;
+        }
         self.pending.push(pending, out);
         Ok(())
+    }
+
+    /// Returns whether the last request with `noreply` may still be answered.
+    pub fn has_silent_request(&self) -> bool {
+        self.silent.is_some()
+    }
+
+    /// Adds a request with `noreply`.
+    pub fn push_silent<R: Reader>(&mut self, op: OpId, out: &mut Out<'_, R>) {
+        self.close_silent(out);
+        self.silent = Some(SilentRequest { op, followers: 0 });
+    }
+
+    /// Closes the last request with `noreply`, whose value is complete.
+    fn close_silent<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if let Some(silent) = self.silent.take() {
+            out.close(silent.op, Outcome::NoReply);
+        }
+    }
+
+    /// Returns the request with `noreply` that a reply answers; closes it if the reply answers what followed it.
+    fn silent_answer<R: Reader>(
+        &mut self,
+        word: ReplyKeyword,
+        front: Option<&MemcachePending>,
+        out: &mut Out<'_, R>,
+    ) -> Option<MemcacheReplyTarget> {
+        let op = self.silent.filter(|silent| self.pending.len() <= silent.followers)?.op;
+        let is_its = match front {
+            Some(front) => word == ReplyKeyword::Refusal && front.is_sound && self.pending.is_certain(),
+            None => word.is_error() && self.pending.is_idle(),
+        };
+        if !is_its {
+            self.close_silent(out);
+            return None;
+        }
+        self.silent = None;
+        out.charge(op);
+        let ask = MemcacheRequestKind::Unknown;
+        Some(MemcacheReplyTarget { op, ask, id: 0, outcome: Outcome::Ok, is_orphan: false })
     }
 
     /// Removes the request answered by a reply that starts with `word`. `id` computes what the reply repeats (0:
@@ -264,9 +331,14 @@ impl MemcachePairing {
         out: &mut Out<'_, R>,
     ) -> MemcacheReplyTarget {
         let front = self.front(sent, out);
+        if self.silent.is_some()
+            && let Some(target) = self.silent_answer(word, front.as_ref(), out)
+        {
+            return target;
+        }
         let place = match front {
             Some(front) if !front.quiet && front.may_be(word) => {
-                if word == ReplyKeyword::Error && front.is_behind_silent {
+                if word.is_error() && front.is_behind_silent {
                     out.note(Note::Ambiguous);
                 }
                 Some(0)
@@ -275,9 +347,8 @@ impl MemcachePairing {
                 let id = if self.has_quiet() { id() } else { 0 };
                 let may_be = |it: &MemcachePending| it.may_be(word);
                 // A reply does not repeat an id without being asked to, and a quiet request that asked for one gets it.
-                let same = |it: &MemcachePending| {
-                    it.id == UNTOLD || id == it.id || id == 0 && (!it.quiet || word == ReplyKeyword::Error)
-                };
+                let same =
+                    |it: &MemcachePending| it.id == UNTOLD || id == it.id || id == 0 && (!it.quiet || word.is_error());
                 // A request that is always answered takes the reply whatever it repeats.
                 let place = self.find(|it| may_be(it) && same(it)).or_else(|| self.find(|it| may_be(it) && !it.quiet));
                 if place.is_some_and(|place| self.is_ambiguous(place, word, |it| may_be(it) && same(it))) {
@@ -324,6 +395,7 @@ impl MemcachePairing {
 
     /// Closes all waiting requests.
     pub fn abandon<R: Reader>(&mut self, sent: &mut Option<IncompleteRequest>, out: &mut Out<'_, R>) {
+        self.close_silent(out);
         self.pending.drain().for_each(|pending| drop_request(pending, sent, out));
         self.quiet = 0;
     }
@@ -335,12 +407,12 @@ impl MemcachePairing {
         let Some(taken) = behind.next() else { return false };
         let mut must_answer = !taken.quiet;
         let others = behind.take_while(|it| !std::mem::replace(&mut must_answer, !it.quiet));
-        let is_ambiguous_error = word == ReplyKeyword::Error && taken.is_behind_silent;
+        let is_ambiguous_error = word.is_error() && taken.is_behind_silent;
         is_ambiguous_error
             || others
                 .filter(|it| (it.ask, it.key, it.quiet) != (taken.ask, taken.key, true))
                 // A request that is always answered has a reply of its own, which would be missing if it took the error.
-                .filter(|it| it.quiet || word != ReplyKeyword::Error)
+                .filter(|it| it.quiet || !word.is_error())
                 .any(is_it)
     }
 
@@ -386,12 +458,14 @@ impl MemcachePairing {
 
     /// Bytes of `side` were lost.
     pub fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
+        self.close_silent(out);
         self.pending.lose(side, out);
         self.has_silent = false;
     }
 
     /// Ends the connection: waiting quiet requests have no reply.
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.close_silent(out);
         for pending in self.pending.drain().filter(|pending| pending.quiet) {
             out.close(pending.op, Outcome::NoReply);
         }

@@ -55,7 +55,7 @@ impl Memcache {
                     report_version(text.strip_prefix(b"VERSION "), out);
                 }
                 self.is_watching |= target.ask == MemcacheRequestKind::Watch && word == ReplyKeyword::Other;
-                if word == ReplyKeyword::Error {
+                if word.is_error() {
                     self.target = Some(MemcacheReplyTarget { outcome: Outcome::Error, ..target });
                 }
                 self.end_reply(out);
@@ -102,6 +102,7 @@ fn word(name: &[u8], text: &[u8]) -> ReplyKeyword {
         b"TOUCHED" => ReplyKeyword::Touched,
         b"NOT_FOUND" => ReplyKeyword::NotFound,
         b"VERSION" => ReplyKeyword::Version,
+        b"CLIENT_ERROR" => ReplyKeyword::Refusal,
         // The last two belong to `lru_crawler mgdump` and `lru_crawler metadump`.
         b"STAT" | b"ITEM" | b"PREFIX" | b"mg" => ReplyKeyword::Item,
         _ if name.starts_with(b"key=") => ReplyKeyword::Item,

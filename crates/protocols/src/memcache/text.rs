@@ -131,11 +131,11 @@ impl Memcache {
             self.quit(op, out);
             return Ok(());
         }
+        let has_long_word = || wire::words(text).any(|word| word.len() > LONGEST_KEY);
         if silent {
-            if wire::words(text).any(|word| word.len() > LONGEST_KEY) {
-                self.pairing.has_silent = true;
-            }
+            self.pairing.has_silent |= has_long_word();
         } else {
+            pending.is_sound = self.pairing.has_silent_request() && is_sound(ask) && !has_long_word();
             self.pairing.push(pending, out)?;
         }
         let value = command.and_then(|command| Some((command.name, command.value(&words)?)));
@@ -151,7 +151,7 @@ impl Memcache {
         };
         self.name(op, name, out);
         if silent {
-            out.close(op, Outcome::NoReply);
+            self.pairing.push_silent(op, out);
         }
         out.release();
         Ok(())
@@ -179,6 +179,11 @@ impl Memcache {
         out.close(op, Outcome::NoReply);
         out.release();
     }
+}
+
+/// Returns whether servers never refuse such a request, if its keys are not too long.
+fn is_sound(ask: MemcacheRequestKind) -> bool {
+    matches!(ask, MemcacheRequestKind::Values | MemcacheRequestKind::Version)
 }
 
 fn is_meta(ask: MemcacheRequestKind) -> bool {

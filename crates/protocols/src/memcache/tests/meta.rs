@@ -89,6 +89,25 @@ fn an_error_behind_a_request_without_an_answer_could_be_to_it() {
 }
 
 #[test]
+fn a_refusal_belongs_to_the_request_without_an_answer_if_the_next_one_is_never_refused() {
+    let requests = "delete a noreply\r\nversion\r\nget a\r\n";
+    let replies = "CLIENT_ERROR Invalid command: delete a noreply\r\nVERSION 1\r\nEND\r\n";
+    assert_eq!(outcomes(requests, replies), named(&[("delete", Error), ("version", Answered), ("get", Answered)]));
+    assert_eq!(outcomes("delete a noreply\r\n", "ERROR\r\n"), named(&[("delete", Error)]));
+    // A get of an unknown kind, and one that does not come after it.
+    let replies = "ERROR\r\nEND\r\n";
+    assert_eq!(
+        outcomes("delete a noreply\r\ngets a\r\nget a\r\n", replies),
+        named(&[("delete", NoReply), ("gets", Error), ("get", Answered)])
+    );
+    let refused = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+    assert_eq!(outcomes("delete a noreply\r\nincr k 1\r\n", refused), named(&[("delete", NoReply), ("incr", Error)]));
+    assert_eq!(outcomes("get a\r\ndelete a noreply\r\n", "END\r\n"), named(&[("get", Answered), ("delete", NoReply)]));
+    let late = format!("delete a noreply\r\nget {}\r\n", "k".repeat(251));
+    assert_eq!(outcomes(&late, "CLIENT_ERROR\r\n"), named(&[("delete", NoReply), ("get", Error)]));
+}
+
+#[test]
 fn what_is_made_is_answered_where_it_was_asked_for_quietly() {
     // As in memcached 1.6.18.
     assert_eq!(
