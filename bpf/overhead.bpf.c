@@ -329,9 +329,9 @@ static __always_inline struct thread *known_thread(struct task_struct *task)
 	return thread && thread->slot != SLOT_NONE ? thread : 0;
 }
 
-static __always_inline void enlist(struct task_struct *task, __u32 slot, __u32 founder)
+static __always_inline void enlist(struct task_struct *task, __u32 slot, __u32 founder, __u32 connected)
 {
-	struct process process = {.slot = slot, .alive = 1, .founder = founder};
+	struct process process = {.slot = slot, .alive = 1, .founder = founder, .connected = connected};
 	__u32 tgid = task->tgid;
 	struct totals *sum;
 
@@ -346,9 +346,27 @@ static __always_inline void enlist(struct task_struct *task, __u32 slot, __u32 f
 }
 
 /* Makes the running process the root of a new family. */
-static __always_inline void found_family(struct task_struct *task, __u32 role)
+static __always_inline void found_family(struct task_struct *task, __u32 role, __u32 connected)
 {
-	enlist(task, new_slot(role), 1);
+	enlist(task, new_slot(role), 1, connected);
+	__sync_fetch_and_add(&generation, 1);
+	this_thread(task);
+}
+
+/* Gives a client another slot at its first connect, so that its start can be told from its work for the server. */
+static __always_inline void note_first_connect(struct task_struct *task)
+{
+	__u32 tgid = task->tgid, slot;
+	struct process *process = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (!process || process->connected)
+		return;
+	slot = new_slot(ROLE_CLIENT);
+	if (slot == SLOT_CLIENTS)
+		return;
+	process->slot_before = process->slot;
+	process->connected = 1;
+	process->slot = slot;
 	__sync_fetch_and_add(&generation, 1);
 	this_thread(task);
 }
@@ -648,12 +666,16 @@ int task_newtask(__u64 *ctx)
 {
 	struct task_struct *child = (struct task_struct *)ctx[0];
 	struct thread *parent = this_thread(bpf_get_current_task_btf());
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct process *process;
 	struct thread *thread;
 
 	if (!parent || parent->slot == SLOT_NONE)
 		return 0;
-	if (child->pid == child->tgid)
-		enlist(child, parent->slot, 0);
+	if (child->pid == child->tgid) {
+		process = bpf_map_lookup_elem(&processes, &tgid);
+		enlist(child, parent->slot, 0, process && process->connected);
+	}
 	thread = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 0;
@@ -704,7 +726,7 @@ int sched_process_exec(__u64 *ctx)
 		return 0;
 	if (thread->slot == SLOT_NONE) {
 		if (adopt_children && task->real_parent->tgid == own_tgid)
-			found_family(task, ROLE_CLIENT);
+			found_family(task, ROLE_CLIENT, 0);
 		return 0;
 	}
 	process = bpf_map_lookup_elem(&processes, &tgid);
@@ -712,7 +734,7 @@ int sched_process_exec(__u64 *ctx)
 		return 0;
 	/* Each program that a shell or launcher starts is a client of its own, perhaps of another server. */
 	if (find_clients && !process->founder && !is_server(thread->slot))
-		found_family(task, ROLE_CLIENT);
+		found_family(task, ROLE_CLIENT, 0);
 	else
 		bpf_probe_read_kernel_str(process->comm, sizeof(process->comm), task->comm);
 	return 0;
@@ -1023,7 +1045,7 @@ int inet_sock_set_state(__u64 *ctx)
 	struct thread *thread;
 	__u32 role;
 
-	if (find_clients && state == TCP_SYN_SENT && has_port(__builtin_bswap16(sk->__sk_common.skc_dport)))
+	if (state == TCP_SYN_SENT && has_port(__builtin_bswap16(sk->__sk_common.skc_dport)))
 		role = ROLE_CLIENT;
 	else if (find_servers && state == TCP_LISTEN && has_port(sk->__sk_common.skc_num))
 		role = ROLE_SERVER;
@@ -1035,9 +1057,12 @@ int inet_sock_set_state(__u64 *ctx)
 	if (!thread)
 		return 0;
 	/* A server that connects to another server remains a server; a command that starts a server is not one. */
-	if (thread->slot != SLOT_NONE && (role == ROLE_CLIENT || is_server(thread->slot)))
+	if (thread->slot != SLOT_NONE && is_server(thread->slot))
 		return 0;
-	found_family(task, role);
+	if (thread->slot != SLOT_NONE && role == ROLE_CLIENT)
+		note_first_connect(task);
+	else if (role == ROLE_SERVER || find_clients)
+		found_family(task, role, role == ROLE_CLIENT);
 	return 0;
 }
 

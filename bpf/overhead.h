@@ -155,6 +155,10 @@ struct process {
 	__u32 alive;
 	/* 1 if the slot is its own family's, not inherited. */
 	__u32 founder;
+	/* 1 if the slot has only what a client does from its first connect on. */
+	__u32 connected;
+	/* The slot before that connect; SLOT_NONE if it had none. */
+	__u32 slot_before;
 	/* CLOCK_MONOTONIC when first seen. */
 	__u64 since_ns;
 	__u8 comm[COMM_BYTES];

@@ -44,6 +44,7 @@ impl RecordContext<'_> {
             coverage: Measured::unavailable("not compared with a capture"),
             captured_share: Measured::unavailable("not compared with a capture"),
             withheld: None,
+            since_connect: None,
         }
     }
 

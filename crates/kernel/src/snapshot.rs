@@ -61,8 +61,12 @@ impl CounterSnapshot {
     pub(crate) fn take(programs: &CounterPrograms, slots: &BTreeSet<u32>) -> Result<Self, Error> {
         let at = ClockStamp::now();
         let processes = processes(programs);
-        let slots: BTreeSet<u32> =
-            slots.iter().copied().chain(processes.iter().map(|(_, process)| process.slot)).collect();
+        let slots: BTreeSet<u32> = slots
+            .iter()
+            .copied()
+            .chain(processes.iter().flat_map(|(_, process)| [process.slot, process.slot_before]))
+            .filter(|slot| *slot != 0)
+            .collect();
         let (mut slots, threads) = read_slots(programs, &slots)?;
         for reading in &threads {
             slots.entry(reading.slot).or_default().used.add(&reading.used);

@@ -278,6 +278,49 @@ fn a_command_that_starts_a_server_is_not_the_client_of_it() {
     assert_eq!(server.pids.len(), 1);
 }
 
+#[test]
+fn what_a_client_does_before_its_first_connect_is_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let Some(mut counters) = counters(&CounterOptions::for_ports([address.port()])) else { return };
+    let command = Child::waiting(move || {
+        child::getppid(1_000);
+        let first = TcpStream::connect(address).unwrap();
+        child::getppid(7);
+        let second = TcpStream::connect(address).unwrap();
+        child::getppid(70);
+        child::fork_and_wait(|| {
+            TcpStream::connect(address).unwrap();
+            child::getppid(700);
+        });
+        drop((first, second));
+    });
+    counters.add_process(ProcessRole::Client, command.pid).unwrap();
+    counters.begin().unwrap();
+    command.run();
+    let record = counters.record_so_far().unwrap();
+    let client = record.client.value().unwrap();
+    assert_eq!(calls(client, "getppid"), 1_777);
+    let since = client.since_connect.as_ref().unwrap().value().unwrap();
+    assert_eq!((calls(since, "getppid"), calls(since, "connect")), (777, 3));
+    assert_eq!((&client.pids, client.pids.len()), (&since.pids, 2));
+    assert!(since.on_cpu_ns.value().unwrap().user <= client.on_cpu_ns.value().unwrap().user);
+    assert!(std::ptr::eq(client.at_work(), since.as_ref()));
+}
+
+#[test]
+fn of_a_client_that_does_not_connect_the_start_is_not_apart() {
+    let Some(mut counters) = counters(&CounterOptions::for_ports([child::free_port()])) else { return };
+    let command = Child::waiting(|| child::getppid(5));
+    counters.add_process(ProcessRole::Client, command.pid).unwrap();
+    counters.begin().unwrap();
+    command.run();
+    let record = counters.record_so_far().unwrap();
+    let client = record.client.value().unwrap();
+    assert_eq!(calls(client.at_work(), "getppid"), 5);
+    assert!(client.since_connect.as_ref().unwrap().reason().unwrap().contains("connect"));
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_of_32_bit_programs_have_their_own_names() {

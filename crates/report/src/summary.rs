@@ -132,7 +132,7 @@ pub(crate) fn whole_run_counters(run: &Run, name: RoleName) -> Result<&Role, &st
 
 /// Returns counters that can be divided by operations, or why they cannot.
 fn given(role: &Role) -> Result<&Role, &str> {
-    role.withheld.as_deref().map_or(Ok(role), Err)
+    role.withheld.as_deref().map_or(Ok(role.at_work()), Err)
 }
 
 /// Counters of a role and the workload operations they belong to.
@@ -140,6 +140,8 @@ pub(crate) struct RoleWork<'run> {
     /// `server`, or `server (resp)` if the run has several protocols.
     pub label: String,
     pub role: Result<&'run Role, &'run str>,
+    /// The counters exclude the start of the clients' programs.
+    pub is_since_connect: bool,
     /// Label for a missing `role`.
     pub absence: &'static str,
     pub operations: u64,
@@ -148,7 +150,9 @@ pub(crate) struct RoleWork<'run> {
 impl<'run> RoleWork<'run> {
     fn new(label: String, counted: Result<&'run Role, &'run str>, operations: u64) -> Self {
         let absence = if counted.is_ok() { "withheld" } else { "not measured" };
-        Self { label, role: counted.and_then(given), absence, operations }
+        let is_since_connect =
+            counted.is_ok_and(|role| role.since_connect.as_ref().is_some_and(|since| since.value().is_some()));
+        Self { label, role: counted.and_then(given), is_since_connect, absence, operations }
     }
 }
 

@@ -227,6 +227,7 @@ fn role(pid: u32, comm: &str, operations: u64, calls: &[(&str, u64)], cycles: [u
         coverage: Measured::Value(1.0),
         captured_share: Measured::Value(1.0),
         withheld: None,
+        since_connect: None,
     }
 }
 

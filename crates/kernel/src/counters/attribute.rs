@@ -237,7 +237,29 @@ impl MeasuredWindow<'_> {
         self.owned_role(role, Some(protocol), captured, ownership)
     }
 
+    /// Returns the counts of some slots and, of clients, of what they did before their first connect.
     fn role(&self, role: ProcessRole, slots: &BTreeSet<u32>) -> (record::Role, SlotSums) {
+        let before = self.processes().filter(|(_, process)| slots.contains(&process.slot) && process.slot_before != 0);
+        let all = before.map(|(_, process)| process.slot_before).chain(slots.iter().copied()).collect();
+        let (mut record, sums) = self.sum(role, &all);
+        if role == ProcessRole::Client {
+            record.since_connect = Some(self.since_connect(slots).map(|()| Box::new(self.sum(role, slots).0)).into());
+        }
+        (record, sums)
+    }
+
+    /// Returns whether some slots have only what clients did from their first connect on, or why they may have more.
+    fn since_connect(&self, slots: &BTreeSet<u32>) -> Result<(), String> {
+        let is_apart = |slot: &u32| {
+            self.processes().filter(|(_, process)| process.slot == *slot).all(|(_, process)| process.connected != 0)
+        };
+        if slots.contains(&ProcessRole::Client.shared_slot()) || !slots.iter().all(is_apart) {
+            return Err("not every process was seen to connect to the server".to_owned());
+        }
+        Ok(())
+    }
+
+    fn sum(&self, role: ProcessRole, slots: &BTreeSet<u32>) -> (record::Role, SlotSums) {
         let mut counted = slots.clone();
         // Retransmissions without a known process are counted in the shared slot.
         if !self.slots(role).contains(&role.shared_slot()) {

@@ -116,15 +116,16 @@ impl KernelCounters {
             ProcessSelection::Named(_) => return Ok(()),
             selection => selection.resolve()?,
         };
-        let slots = self.follow(role, &pids)?;
+        let slots = self.follow(role, &pids, true)?;
         if !matches!(selection, ProcessSelection::Ports) {
             self.explicit.extend(slots);
         }
         Ok(())
     }
 
-    /// Lets the BPF programs follow processes, their threads and descendants. Each family gets its own slot.
-    fn follow(&self, role: ProcessRole, roots: &BTreeSet<u32>) -> Result<BTreeSet<u32>, Error> {
+    /// Lets the BPF programs follow processes, their threads and descendants. Each family gets its own slot. `is_connected`: they do not
+    /// wait to be started.
+    fn follow(&self, role: ProcessRole, roots: &BTreeSet<u32>, is_connected: bool) -> Result<BTreeSet<u32>, Error> {
         let (mut known, mut slots) = (BTreeSet::new(), BTreeMap::new());
         for _ in 0..ROUNDS {
             let before = known.len();
@@ -132,7 +133,7 @@ impl KernelCounters {
                 let slot = *slots.entry(top).or_insert_with(|| self.new_slot(role));
                 for pid in family {
                     if known.insert(pid) {
-                        self.enlist(slot, pid, pid == top)?;
+                        self.enlist(slot, pid, [pid == top, is_connected])?;
                     }
                 }
             }
@@ -145,12 +146,12 @@ impl KernelCounters {
         Ok(slots.into_values().collect())
     }
 
-    fn enlist(&self, slot: u32, pid: u32, founder: bool) -> Result<(), Error> {
+    fn enlist(&self, slot: u32, pid: u32, [founder, connected]: [bool; 2]) -> Result<(), Error> {
         // It has ended.
         let Some(name) = discover::comm(pid) else { return Ok(()) };
         let mut process = types::process { slot, alive: 1, since_ns: monotonic_ns(), ..types::process::default() };
         process.netns = discover::network_namespace(pid);
-        process.founder = founder.into();
+        (process.founder, process.connected) = (founder.into(), connected.into());
         let room = process.comm.len() - 1;
         for (place, byte) in process.comm.iter_mut().take(room).zip(name.bytes()) {
             *place = byte;
@@ -165,7 +166,7 @@ impl KernelCounters {
         if discover::comm(pid).is_none() {
             return Err(Error::NoSuchProcess(pid));
         }
-        let slots = self.follow(role, &BTreeSet::from([pid]))?;
+        let slots = self.follow(role, &BTreeSet::from([pid]), false)?;
         self.explicit.extend(slots);
         Ok(())
     }
@@ -204,7 +205,7 @@ impl KernelCounters {
 
     /// Returns all slots ever used.
     fn slots(&self) -> BTreeSet<u32> {
-        let ended = self.ended.iter().map(|(_, process)| process.slot);
+        let ended = self.ended.iter().flat_map(|(_, process)| [process.slot, process.slot_before]);
         let shared = ProcessRole::ALL.iter().map(|role| role.shared_slot());
         shared.chain(ended).chain(self.given.borrow().iter().copied()).collect()
     }

@@ -68,6 +68,17 @@ pub struct Role {
     /// Why these counters must not be divided by the run's operations; absent if they may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
+    /// Clients only: the same from each process's first connect to the server on, without the start of its program. Whatever is
+    /// divided by operations uses this if it is available. Absent in records from before it was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_connect: Option<Measured<Box<Role>>>,
+}
+
+impl Role {
+    /// Returns the counters to divide by operations.
+    pub fn at_work(&self) -> &Self {
+        self.since_connect.as_ref().and_then(Measured::value).map_or(self, |role| role)
+    }
 }
 
 /// Counters of the processes with connections of one protocol.

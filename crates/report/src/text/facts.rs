@@ -28,7 +28,10 @@ pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
     let in_words = |of: RoleWork<'_>| {
         let text = match of.role {
             Ok(_) if counters_only(run) => return None,
-            Ok(role) => work_in_words(role, of.operations),
+            Ok(role) => {
+                let since = if of.is_since_connect { ", since it connected" } else { "" };
+                format!("{}{since}", work_in_words(role, of.operations))
+            }
             // A warning above the table already has the reason.
             Err(reason) if run.warnings.iter().any(|warning| warning.contains(reason)) => return None,
             Err(reason) => format!("{}: {reason}", of.absence),

@@ -239,8 +239,10 @@ pub(crate) fn work_grid(run: &Run) -> Option<Grid> {
 /// Returns the work of both roles, or `None` if none was measured.
 fn work(run: &Run) -> Option<Section> {
     let count = grouped(workload_count(run));
-    let calls =
-        |of: RoleWork<'_>| Some(format!("{} syscalls/op: {}", of.label, syscall_list(of.role.ok()?, of.operations)));
+    let calls = |of: RoleWork<'_>| {
+        let since = if of.is_since_connect { " since it connected" } else { "" };
+        Some(format!("{} syscalls/op{since}: {}", of.label, syscall_list(of.role.ok()?, of.operations)))
+    };
     Some(Section {
         title: format!("Work per operation (all {count} workload operations together)"),
         table: work_grid(run)?,
