@@ -100,6 +100,8 @@ impl AdviceObserver {
     }
 
     fn frame(&mut self, facts: FrameFacts) {
+        let (first, last) = self.seen.span.get_or_insert((facts.time_ns, facts.time_ns));
+        (*first, *last) = ((*first).min(facts.time_ns), (*last).max(facts.time_ns));
         self.seen.largest_payload = self.seen.largest_payload.max(u64::from(facts.payload_len));
         let connection = self.turns.kept();
         let end = connection.end(facts.source);
@@ -322,6 +324,7 @@ impl Tally for AdviceObserver {
     }
 
     fn connection(&mut self, summary: ConnectionSummary) {
+        self.seen.connections += 1;
         let number = self.turns.connection();
         let kept = self.turns.kept();
         let connection = ClosedConnection {

@@ -2,6 +2,7 @@
 
 use crate::finding::{ByteEvidence, Example, FindingSubject};
 use overhead_dissect::explain::FieldPaths;
+use overhead_model::idle::{IdlePurpose, SHORTEST_IDLE_SECONDS, are_checks_rare};
 use overhead_model::{Account, Amounts, Class, FrameFacts, Operation, Protocol, Side};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -66,6 +67,11 @@ impl SeenRow {
         is_command || self.name.starts_with("GET /")
     }
 
+    /// Returns why it is sent without a request of the application; `None` if one may have asked for it.
+    pub fn idle_purpose(&self) -> Option<IdlePurpose> {
+        IdlePurpose::find(self.class, &self.name, &self.statement)
+    }
+
     /// Returns whether the application sent it.
     pub fn is_workload(&self) -> bool {
         self.class == Class::Workload
@@ -101,12 +107,29 @@ pub struct SeenTraffic {
     pub largest_payload: u64,
     /// Operations that are in no row.
     pub unlisted: u64,
+    /// Closed connections.
+    pub connections: u64,
+    /// Times of the first and the last frame, Unix nanoseconds.
+    pub span: Option<(u64, u64)>,
 }
 
 impl SeenTraffic {
     /// Returns the bytes of all selected connections.
     pub fn wire(&self) -> u64 {
         self.rows.iter().map(SeenRow::wire).sum()
+    }
+
+    /// Returns the seconds that the capture lasted if no application did anything in that time; `None` if one did, or if it was too
+    /// short for a rate.
+    pub fn idle_seconds(&self) -> Option<f64> {
+        let (first, last) = self.span?;
+        let seconds = last.saturating_sub(first) as f64 / 1e9;
+        let mut rows = self.rows.iter().filter(|row| row.is_workload());
+        let are_checks = rows.clone().all(|row| row.idle_purpose().is_some());
+        let checks = rows.by_ref().map(|row| row.count).sum();
+        let is_idle =
+            seconds >= SHORTEST_IDLE_SECONDS && are_checks && are_checks_rare(checks, self.connections, seconds);
+        is_idle.then_some(seconds)
     }
 
     /// Returns the total latency of the application's operations.

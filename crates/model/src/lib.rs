@@ -16,6 +16,7 @@ pub mod call;
 pub mod csv;
 pub mod exit;
 pub mod frame;
+pub mod idle;
 pub mod load;
 pub mod operation;
 pub mod outside;

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 const OPERATIONS: u64 = 2;
 /// Minimum number of short connections between a client and a server.
 const CONNECTIONS: u64 = 5;
-/// Minimum percentage of the bytes on the wire.
+/// Minimum percentage of the bytes on the wire, or of the time that is spent waiting.
 const SHARE: f64 = 5.0;
 
 /// Short connections by client and server.
@@ -76,7 +76,8 @@ impl Rule for ShortConnections {
 impl ShortConnections {
     fn peers_finding(seen: &SeenTraffic, protocol: Protocol, peers: &PeerConnections) -> Option<AdviceFinding> {
         let bytes: u64 = peers.rows.values().flatten().map(Amounts::total).sum();
-        if peers.connections < CONNECTIONS || percent(bytes, seen.wire()) < SHARE {
+        let waiting = percent(peers.waited_ns, seen.waited_ns() + peers.waited_ns);
+        if peers.connections < CONNECTIONS || percent(bytes, seen.wire()).max(waiting) < SHARE {
             return None;
         }
         let title = format!("{} connections of one client carry {} operations", peers.connections, peers.operations);

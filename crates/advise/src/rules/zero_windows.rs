@@ -17,7 +17,8 @@ pub struct ZeroWindows {
     closed: HashMap<u64, [Option<ClosedSince>; 2]>,
     /// By operation: stalls, nanoseconds, frame.
     stalls: HashMap<u64, (u64, u64, u64)>,
-    rows: BTreeMap<usize, FoundOperations>,
+    /// Stalls, and their operations.
+    rows: BTreeMap<usize, (u64, FoundOperations)>,
 }
 
 /// When a window closed, Unix nanoseconds, and the operation at that time.
@@ -56,7 +57,9 @@ impl Rule for ZeroWindows {
     fn operation(&mut self, closed: &SeenOperation<'_>) {
         let operation = closed.example.operation;
         let Some((times, ns, frame)) = self.stalls.remove(&operation) else { return };
-        self.rows.entry(closed.row.number).or_default().add(times, ns, Example { operation, frame });
+        let (stalls, found) = self.rows.entry(closed.row.number).or_default();
+        *stalls += times;
+        found.add(1, ns, Example { operation, frame });
     }
 
     fn connection(&mut self, connection: &ClosedConnection<'_>) {
@@ -64,11 +67,11 @@ impl Rule for ZeroWindows {
     }
 
     fn row_finding(&self, _: &SeenTraffic, row: &SeenRow) -> Option<AdviceFinding> {
-        let FoundOperations { times, ns, example, .. } = *self.rows.get(&row.number)?;
+        let (stalls, FoundOperations { times, ns, example, .. }) = *self.rows.get(&row.number)?;
         if ns < WAITED_NS {
             return None;
         }
-        let title = format!("{times} times a receiver had no room, for {:.0} ms in all", ns as f64 / 1e6);
+        let title = format!("{stalls} times a receiver had no room, for {:.0} ms in all", ns as f64 / 1e6);
         Some(AdviceFinding {
             remedies: REMEDIES.to_vec(),
             certainty: Certainty::AtMost,

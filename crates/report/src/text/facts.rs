@@ -1,6 +1,6 @@
 //! Sentences about a run for all outputs: origin, reliability, cost.
 
-use super::sampled;
+use super::{idle, sampled};
 use crate::document::{COMMAND, Fact};
 use crate::limits::FIGURE_NEGLIGIBLE;
 use crate::number::{counted, decimal, duration, grouped, percent, with_digits};
@@ -42,6 +42,7 @@ pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
         Err(reason) => vec![Fact::new("work", format!("not measured: {reason}"))],
         Ok(_) => work(run).into_iter().filter_map(in_words).chain([Fact::new("cycles", cycle_label(run))]).collect(),
     };
+    facts.extend(idle::in_an_hour(run).map(|text| Fact::new("idle", text)));
     facts.extend(work_units(run).map(|text| Fact::new("whole cost", text)));
     facts.push(Fact::new("observer", observer_line(&run.observer)));
     facts

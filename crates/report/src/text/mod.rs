@@ -6,6 +6,7 @@ mod csv;
 pub(crate) mod distance;
 pub(crate) mod distribution;
 pub(crate) mod facts;
+mod idle;
 pub(crate) mod kernel;
 pub(crate) mod projection;
 pub(crate) mod sampled;
