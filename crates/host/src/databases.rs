@@ -77,6 +77,26 @@ pub fn on_other_ports(systems: &[System], usual: &[u16]) -> Vec<Database> {
     on_none_of(usual, systems, all, own_network_namespace())
 }
 
+/// Returns why connections to these ports do not speak the protocols that are expected there: a server of this network namespace on
+/// one of them has the name of another; `None` if none is known to.
+pub fn contradiction(ports: &[(u16, Vec<Protocol>)]) -> Option<String> {
+    let all = listening(&HostContainers::default()).unwrap_or_default();
+    contradiction_among(ports, &all, own_network_namespace())
+}
+
+fn contradiction_among(ports: &[(u16, Vec<Protocol>)], all: &[Database], here: u32) -> Option<String> {
+    ports.iter().find_map(|(port, protocols)| {
+        let is_on = |database: &&Database| database.network_namespace == Some(here) && database.ports().contains(port);
+        let fits = |database: &Database| !database.by_name || protocols.contains(&database.system.protocol);
+        if protocols.is_empty() || all.iter().filter(is_on).any(fits) {
+            return None;
+        }
+        let Database { comm, system, .. } = all.iter().find(is_on)?;
+        let pid = all.iter().find(is_on)?.pid();
+        Some(format!("port {port} is that of {comm} (process {pid}): use --db {}, or name another --port", system.name))
+    })
+}
+
 fn on_none_of(usual: &[u16], systems: &[System], mut all: Vec<Database>, here: u32) -> Vec<Database> {
     let is_meant = |database: &Database| {
         systems.is_empty() || systems.iter().any(|system| system.protocol == database.system.protocol)
@@ -197,6 +217,19 @@ mod tests {
         assert_eq!(ports(&[], 7), [16_379], "the cluster bus is no server");
         assert_eq!(ports(&[System::named("valkey").unwrap()], 7), [16_379]);
         assert!(ports(&[System::named("postgres").unwrap()], 7).is_empty() && ports(&[], 8).is_empty());
+    }
+
+    #[test]
+    fn a_server_with_the_name_of_another_system_contradicts_its_port() {
+        let tcp = vec![server(13, "mariadbd", &["127.0.0.1:5432"]), server(14, "java", &["127.0.0.1:9042"])];
+        let all = join(tcp, &[], &HostContainers::default());
+        let expected = |port, protocol| contradiction_among(&[(port, vec![protocol])], &all, 7);
+        let reason = expected(5432, Protocol::Pgwire).unwrap();
+        assert!(reason.contains("port 5432 is that of mariadbd (process 13): use --db mariadb"), "{reason}");
+        assert_eq!(expected(5432, Protocol::Mysql), None);
+        assert_eq!(expected(9042, Protocol::Pgwire), None, "known by its port alone");
+        assert_eq!(expected(6379, Protocol::Resp), None);
+        assert_eq!(contradiction_among(&[(5432, vec![Protocol::Pgwire])], &all, 8), None, "elsewhere");
     }
 
     #[test]

@@ -217,6 +217,12 @@ impl LivePlan {
             }
         }
         let (selection, filter, snaplen, buffer) = (choice.selection()?, None, 0, 0);
+        if place.is_none()
+            && !choice.systems()?.is_empty()
+            && let Some(reason) = databases::contradiction(&selection.ports)
+        {
+            bail_usage!("{reason}");
+        }
         Ok((
             Self { interface, place, selection, ports, servers, filter, snaplen, buffer },
             elsewhere.unwrap_or_default(),

@@ -159,7 +159,9 @@ pub fn look_for_servers(asked: &[String], warnings: &mut Warnings) {
 
 /// Names UNIX sockets that may have carried operations, if none were captured.
 pub fn look_for_others(plan: &CapturePlan, aggregate: &Aggregate, warnings: &mut Warnings) {
-    if !plan.captures() || aggregate.class_totals(Class::Workload).0 > 0 {
+    // With a connection, the server was the right one: its errors say more.
+    let has_traffic = [Class::Workload, Class::Setup].iter().any(|class| aggregate.class_totals(*class).0 > 0);
+    if !plan.captures() || has_traffic {
         return;
     }
     let Ok(listening) = raised(unix_servers) else { return };

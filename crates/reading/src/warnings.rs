@@ -342,6 +342,14 @@ impl Warnings {
         if tcp.oversize_frames == 0 || interface.is_some_and(is_jumbo) {
             return;
         }
+        if interface.is_some_and(|interface| interface.name == "lo") {
+            self.remark(format!(
+                "frames of up to {}, as on loopback alone: a link of MTU 1,500 would add {} of headers",
+                counted(tcp.oversize_longest_bytes, "byte"),
+                counted(tcp.oversize_header_bytes, "byte"),
+            ));
+            return;
+        }
         let cause = interface.and_then(cause_of_large_frames);
         let cause = cause
             .unwrap_or_else(|| "captured on loopback, or before segmentation and after receive offload".to_owned());
@@ -366,8 +374,13 @@ fn cause_of_large_frames(interface: &Interface) -> Option<String> {
         facts.push(format!("{} on", on.join(", ")));
         remedy.push(format!("ethtool -K {name} {} off", on.join(" off ")));
     }
-    let peer = if name == "lo" { "" } else { ", and the same at the other end where the link is virtual" };
-    (!facts.is_empty()).then(|| format!("{name} has {}; without: `{}`{peer}", facts.join(" and "), remedy.join(" && ")))
+    (!facts.is_empty()).then(|| {
+        format!(
+            "{name} has {}; without: `{}`, and the same at the other end where the link is virtual",
+            facts.join(" and "),
+            remedy.join(" && ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -449,8 +462,10 @@ mod tests {
         };
         let live = |name, mtu, driver| warning(&totals, Some(&interface(name, mtu, driver)));
         let lo = live("lo", 65_536, None).unwrap();
-        let remedy = "`ip link set lo mtu 1500 && ethtool -K lo gro off gso off tso off`";
-        assert!(lo.contains("lo has an MTU of 65,536 and gro, gso, tso on") && lo.contains(remedy), "{lo}");
+        assert_eq!(
+            lo,
+            "frames of up to 8,900 bytes, as on loopback alone: a link of MTU 1,500 would add 3,620 bytes of headers"
+        );
         let veth = live("veth0", 1_500, Some("veth")).unwrap();
         assert!(veth.contains("`ethtool -K veth0 gro off gso off tso off`, and the same at the other end"), "{veth}");
         // The link carries jumbo frames.

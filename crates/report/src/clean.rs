@@ -11,9 +11,18 @@ pub fn clean(text: &str) -> String {
 /// them into links, mentions, formulas or pictures despite escapes.
 pub fn markdown_cell(text: &str) -> String {
     let words = clean(text);
-    let words =
-        words.split(' ').map(|word| if is_active(word) { code_span(&word.replace('|', "\\|")) } else { escaped(word) });
+    let words = words.split(' ').map(|word| if is_active(word) { active_word(word) } else { escaped(word) });
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Formats a word as code, without the punctuation of the sentence behind it.
+fn active_word(word: &str) -> String {
+    let name = match word.trim_end_matches([':', ',', ';', '.']) {
+        name if name.is_empty() || name.starts_with(':') => word,
+        name => name,
+    };
+    let behind = word.strip_prefix(name).unwrap_or_default();
+    format!("{}{}", code_span(&name.replace('|', "\\|")), escaped(behind))
 }
 
 /// Returns text with a capital first letter.

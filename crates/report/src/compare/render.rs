@@ -53,7 +53,9 @@ fn add(document: &mut Document, comparison: &Comparison, options: &ComparisonOpt
     });
     if !options.has_details {
         for pair in comparison.pairs.iter().filter(|pair| pair.differs()).take(limits::SENTENCES_TOLD) {
-            document.prose(format!("{}: {}.", shortened(&clean(&title(pair)), limits::OVERVIEW_CHARS), pair.sentence));
+            let title = clean(&title(pair));
+            let title = chars.map_or_else(|| title.clone(), |most| shortened(&title, most));
+            document.prose(format!("{title}: {}.", pair.sentence));
         }
         document.prose("--details shows the accounts and fields of each pair, and the work of both.");
         comparison.remarks.iter().for_each(|remark| document.prose(remark.as_str()));

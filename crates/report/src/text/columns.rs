@@ -116,7 +116,9 @@ static NAMED: &[NamedColumn] = &[
         .means("ack + retrans: frames without payload, and payload sent again"),
     figure("protocol", "proto-\ncol\nB/op", 4, |row, table| part(families(row).protocol, row, table))
         .means("protocol: all decoded payload that is not the user's own data"),
-    figure("data", "data\nB/op", 4, |row, table| part(families(row).data, row, table)).means(USER_DATA),
+    figure("data", "data\nB/op", 4, |row, table| part(families(row).data, row, table))
+        .means(USER_DATA)
+        .raised_in(is_mostly_data, RARE),
     figure("unknown", "unknown\nB/op", RARE, |row, table| wire(families(row).unknown, row, table))
         .means("unknown: payload that was not decoded")
         .only_in(|table| table.has_unknown()),
@@ -147,6 +149,12 @@ static NAMED: &[NamedColumn] = &[
 const fn key(name: &'static str, rank: u8, cell: ColumnCell) -> NamedColumn {
     let (header, rank, meaning) = (name, Some(rank), "");
     NamedColumn { name, header, is_key: true, rank, belongs_to: |_| true, raised: None, page: None, meaning, cell }
+}
+
+/// Returns whether most of the bytes are the user's data.
+fn is_mostly_data(table: &TableRows<'_>) -> bool {
+    let sum = |amount: fn(&ViewRow) -> u64| table.rows.iter().map(amount).sum::<u64>();
+    2 * sum(|row| families(row).data) > sum(|row| row.amounts().total())
 }
 
 const fn figure(name: &'static str, header: &'static str, rank: u8, cell: ColumnCell) -> NamedColumn {

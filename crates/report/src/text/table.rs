@@ -63,6 +63,9 @@ fn sections(run: &Run, columns: &Columns, width: Option<usize>, has_legend: bool
     let mut operations = operations_section(&table, columns, width);
     operations.notes.retain(|_| has_legend);
     // The legend gives the texts more room.
+    if operations.table.columns.iter().any(|column| column.header.starts_with("p50")) {
+        operations.notes.extend(latency_reason(&table).map(|reason| format!("p50: not measured: {reason}")));
+    }
     operations.notes.extend(table.texts(width.filter(|_| !has_legend)));
     if table.is_compact() && !is_whole {
         operations.title.clear();
@@ -92,6 +95,13 @@ fn operations_section(table: &TableRows<'_>, columns: &Columns, width: Option<us
         notes.push(format!("not shown: {} (--wide shows them, --columns chooses)", left_out.join(", ")));
     }
     Section { title: table.title().to_owned(), table: grid, notes }
+}
+
+/// Returns why no row of the workload has a latency.
+fn latency_reason<'a>(table: &'a TableRows<'_>) -> Option<&'a str> {
+    let mut workload = table.rows.iter().filter(|row| row.class == Some(Class::Workload));
+    let first = workload.next()?.latency_ns.reason()?;
+    workload.all(|row| row.latency_ns.reason().is_some()).then_some(first)
 }
 
 fn operations(table: &TableRows<'_>, columns: &Columns, width: Option<usize>) -> (Vec<OperationColumn>, Grid) {
