@@ -162,8 +162,9 @@ def start(ends, words, **options):
     return process
 
 
-def postgres(ends, folder, port):
-    """Starts a PostgreSQL of the test's own, until `ends` is closed. Returns its folder, with its socket; None where it is not installed."""
+def postgres(ends, folder, port, inside=(), clients=None):
+    """Starts a PostgreSQL of the test's own, until `ends` is closed. Returns its folder, with its socket; None where it is not installed.
+    `inside`: the command that starts it in a namespace. It listens on loopback, and everywhere if there are clients of another network."""
     programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda place: int(place.parent.name), default=None)
     if not programs:
         return None
@@ -172,8 +173,15 @@ def postgres(ends, folder, port):
     shutil.chown(folder, "postgres")
     as_postgres = {"user": "postgres", "group": "postgres", "cwd": folder}
     must(programs / "initdb", "-D", folder / "data", "-A", "trust", "-U", "postgres", "--no-sync", **as_postgres)
-    options = ["listen_addresses=127.0.0.1", f"port={port}", f"unix_socket_directories={folder}", "fsync=off"]
-    start(ends, [programs / "postgres", "-D", folder / "data", *[word for option in options for word in ("-c", option)]], **as_postgres)
+    if clients:
+        with open(folder / "data/pg_hba.conf", "a") as allowed:
+            allowed.write(f"host all all {clients} trust\n")
+    options = [f"listen_addresses={'*' if clients else '127.0.0.1'}", f"port={port}", f"unix_socket_directories={folder}", "fsync=off"]
+    words = [programs / "postgres", "-D", folder / "data", *[word for option in options for word in ("-c", option)]]
+    if inside:
+        start(ends, [*inside, "setpriv", "--reuid", "postgres", "--regid", "postgres", "--init-groups", *words], cwd=folder)
+    else:
+        start(ends, words, **as_postgres)
     psql = ["psql", "-X", "-h", folder, "-p", port, "-U", "postgres", "-c", "select 1"]
     wait_for(lambda: run(psql).returncode == 0, "PostgreSQL")
     return folder
