@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// Keeps texts well below the 16-bit option length.
-const MAX_TEXT_BYTES: usize = 4096;
+pub const MAX_TEXT_BYTES: usize = 4096;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -146,6 +146,11 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// [`WriteError::LinkType`] if no interface matches, [`WriteError::TooLong`], [`WriteError::Write`].
     pub fn write(&mut self, frame: &Frame<'_>) -> Result<(), WriteError> {
+        self.write_with(frame, &[])
+    }
+
+    /// Writes a frame with comments (`opt_comment`), of which the first [`MAX_TEXT_BYTES`] each are kept.
+    pub fn write_with(&mut self, frame: &Frame<'_>, comments: &[String]) -> Result<(), WriteError> {
         let named = frame.interface as usize;
         let is_named = self.links.get(named) == Some(&frame.link);
         let first = || self.links.iter().position(|link| *link == frame.link);
@@ -157,7 +162,12 @@ impl<W: Write> PcapngWriter<W> {
         let captured = u32::try_from(bytes).ok().filter(|bytes| *bytes <= crate::limits::MAX_FRAME_BYTES);
         let captured = captured.ok_or_else(|| WriteError::TooLong { output: self.output.clone(), bytes })?;
         let padding = captured.wrapping_neg() % 4;
-        let length = 32 + captured + padding;
+        let mut options = Vec::new();
+        comments.iter().for_each(|comment| text(&mut options, COMMENT, comment));
+        if !options.is_empty() {
+            options.extend([0; 4]);
+        }
+        let length = 32 + captured + padding + options.len() as u32;
         let fields = [
             ENHANCED_PACKET,
             length,
@@ -174,6 +184,7 @@ impl<W: Write> PcapngWriter<W> {
         self.put(&head)?;
         self.put(frame.bytes)?;
         self.put([0; 3].get(..padding as usize).unwrap_or_default())?;
+        self.put(&options)?;
         self.put(&length.to_le_bytes())?;
         self.frames += 1;
         self.first_ns.get_or_insert(frame.time_ns);

@@ -174,6 +174,9 @@ pub const SUMMED_ROWS: usize = SUMMED_STATEMENTS + (1 << 12);
 /// Operation names remembered, to list when a user asks for one that does not exist.
 pub const NAMES_LISTED: usize = 1 << 10;
 
+/// Bytes of notes about operations, for an annotated copy.
+pub const NOTES_BYTES: usize = 512 << 20;
+
 /// Different sizes of operations among which the median is found, 40 bytes each.
 pub const SIZES: usize = 1 << 14;
 

@@ -1,5 +1,6 @@
 //! `overhead analyze`: capture files to a run record.
 
+use crate::annotate::AnnotateArgs;
 use crate::anonymise::AnonymiseArgs;
 use crate::options::{DissectArgs, Output, ProjectArgs};
 use crate::print;
@@ -44,6 +45,8 @@ pub struct AnalyzeArgs {
     write: bool,
     #[command(flatten)]
     anonymise: AnonymiseArgs,
+    #[command(flatten)]
+    annotate: AnnotateArgs,
 }
 
 impl AnalyzeArgs {
@@ -57,7 +60,8 @@ impl AnalyzeArgs {
             self.keep(kept, &named, plan.input.is_part())?;
         }
         let copied = self.anonymise.copy(&plan, &named.run)?;
-        Ok(print::settled(copied).max(named.run.exit))
+        let annotated = self.annotate.copy(&plan.input)?;
+        Ok(print::settled(copied).max(print::settled(annotated)).max(named.run.exit))
     }
 
     /// Returns the words that name the same packets for another command, if it is a single input.
@@ -76,6 +80,7 @@ impl AnalyzeArgs {
             bail_usage!("--write puts a record into its run folder: name one, and nothing else");
         }
         self.anonymise.check(&input)?;
+        self.annotate.check(&input)?;
         let (model, sample) = (self.project.model(), self.sample.plan());
         if self.fields || model.is_some() {
             if sample.cycle.is_some() {

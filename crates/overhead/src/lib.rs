@@ -9,12 +9,14 @@ mod advise;
 #[cfg(feature = "live")]
 mod agent;
 mod analyze;
+mod annotate;
 mod anonymise;
 #[cfg(feature = "live")]
 mod capture;
 mod check;
 mod cli;
 mod compare;
+mod copy;
 #[cfg(feature = "live")]
 mod doctor;
 mod examples;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod advise;
+mod annotate;
 mod anonymise;
 #[path = "statements/capture.rs"]
 mod capture;

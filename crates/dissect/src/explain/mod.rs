@@ -14,6 +14,7 @@
 
 mod fields;
 mod find;
+mod notes;
 mod number;
 mod record;
 mod stream;
@@ -21,6 +22,7 @@ mod turns;
 
 pub use fields::{FieldPaths, FieldSums, RowName};
 pub use find::{Finder, FoundOperation, OperationQuery, QueryKind, SizedOperation};
+pub use notes::{Findings, OperationNotes};
 pub use number::{BegunOperation, Numbering};
 pub use record::{ExplainedOperation, FieldPiece, FrameItem, FramePart, FrameView, OperationRecorder};
 pub use stream::{ByteVisibility, DecodedRun, UnpostedStream};

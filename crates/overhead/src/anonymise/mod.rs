@@ -2,16 +2,16 @@
 
 mod compare;
 
+use crate::copy::{CopyWriter, unwritable};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use overhead_anonymise::{Anonymiser, CopiedFrames, FillerKey};
-use overhead_capture::{PcapngWriter, WriterOptions};
-use overhead_files::{FileOwner, open_scratch};
-use overhead_model::{Frame, LinkType, Run, bail_usage, say};
+use overhead_files::open_scratch;
+use overhead_model::{Frame, Run, bail_usage, say};
 use overhead_reading::{Dissect, InputPlan, RecordPlan, Warnings};
 use overhead_report::text::counted;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Maximum differences to name; the rest are counted.
@@ -116,10 +116,6 @@ impl Dissect for Copier {
     }
 }
 
-fn unwritable(out: &Path) -> String {
-    format!("{}: the copy cannot be written there: make room or choose another place", out.display())
-}
-
 /// Returns a temporary file in the copy's folder, deleted on close.
 fn scratch(out: &Path) -> Result<File> {
     if out.file_name().is_none() {
@@ -135,41 +131,11 @@ fn random_key() -> Result<FillerKey> {
     Ok(FillerKey::new(key))
 }
 
-/// Creates the copy, readable by others.
-fn created(out: &Path, options: &WriterOptions) -> Result<PcapngWriter<Box<dyn Write + Send>>> {
-    let (name, file) =
-        overhead_files::open_named_or_stdout(out, 0o666, FileOwner::sudo_caller()).with_context(|| unwritable(out))?;
-    Ok(PcapngWriter::new(&name, file, options)?)
-}
-
-/// Writes the copy as pcapng, with one interface for each interface of the original frames.
+/// Writes the copy as pcapng.
 fn write(out: &Path, mut frames: CopiedFrames) -> Result<u64> {
-    let mut interfaces: Vec<(u32, LinkType)> = Vec::new();
-    let mut writer = None;
+    let mut copy = CopyWriter::new(out);
     while let Some(frame) = frames.next_frame().with_context(|| unwritable(out))? {
-        let options = WriterOptions::new(frame.link);
-        let writer = match &mut writer {
-            Some(writer) => writer,
-            None => writer.insert(created(out, &options)?),
-        };
-        let from = (frame.interface, frame.link);
-        let known = interfaces.iter().position(|known| *known == from);
-        if known.is_none() {
-            // The file starts with its first interface.
-            if !interfaces.is_empty() {
-                writer.add_interface(&options)?;
-            }
-            interfaces.push(from);
-        }
-        let interface = known.unwrap_or(interfaces.len() - 1);
-        writer.write(&Frame { interface: interface as u32, ..frame })?;
+        copy.write(&frame, &[])?;
     }
-    let mut writer = match writer {
-        Some(writer) => writer,
-        None => created(out, &WriterOptions::new(LinkType::ETHERNET))?,
-    };
-    writer.flush()?;
-    let written = writer.frames();
-    writer.finish(None)?;
-    Ok(written)
+    copy.finish()
 }
