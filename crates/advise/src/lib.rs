@@ -22,6 +22,7 @@ mod observer;
 mod rule;
 mod rules;
 mod seen;
+mod servers;
 mod what_if;
 
 pub use advice::Advice;

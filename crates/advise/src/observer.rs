@@ -6,6 +6,7 @@ use crate::limits;
 use crate::observed::{FrameNote, ObservedConnection, ObservedOperation};
 use crate::rule::NamedRule;
 use crate::seen::{ClosedConnection, SeenCharge, SeenField, SeenFrame, SeenOperation, SeenRow, SeenTraffic};
+use crate::servers::has_setting;
 use overhead_dissect::explain::{BegunOperation, CaptureReading, ConnectionStates, Numbering};
 use overhead_model::{
     Account, Amounts, Class, ConnectionSummary, FrameFacts, Listener, Operation, Protocol, RowId, RowKey, Side,
@@ -50,7 +51,10 @@ impl AdviceObserver {
         let named = |name| move |finding| AdviceFinding { rule: name, ..finding };
         let findings =
             self.rules.iter().flat_map(|(name, rule)| rule.findings(&self.seen).into_iter().map(named(*name)));
-        let findings = findings.collect();
+        let mut findings: Vec<AdviceFinding> = findings.collect();
+        for finding in &mut findings {
+            finding.remedies.retain(|remedy| has_setting(&self.seen.servers, remedy));
+        }
         (Advice::new(&self.seen, findings), self.seen)
     }
 
@@ -325,6 +329,11 @@ impl Tally for AdviceObserver {
 
     fn connection(&mut self, summary: ConnectionSummary) {
         self.seen.connections += 1;
+        if let Some(server) = &summary.server_software
+            && self.seen.servers.len() < limits::CLIENTS
+        {
+            self.seen.servers.insert(server.clone());
+        }
         let number = self.turns.connection();
         let kept = self.turns.kept();
         let connection = ClosedConnection {

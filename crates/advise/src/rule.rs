@@ -66,6 +66,8 @@ enum_with! {
     pub enum Compressor, name: &'static str {
         /// One block.
         Lz4 = "lz4",
+        /// Level 6.
+        Zlib = "zlib",
         /// Level 3.
         Zstd = "zstd",
     }

@@ -4,7 +4,7 @@ use crate::finding::{ByteEvidence, Example, FindingSubject};
 use overhead_dissect::explain::FieldPaths;
 use overhead_model::idle::{IdlePurpose, SHORTEST_IDLE_SECONDS, are_checks_rare};
 use overhead_model::{Account, Amounts, Class, FrameFacts, Operation, Protocol, Side};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
@@ -109,6 +109,8 @@ pub struct SeenTraffic {
     pub unlisted: u64,
     /// Closed connections.
     pub connections: u64,
+    /// The servers as they name themselves.
+    pub servers: BTreeSet<String>,
     /// Times of the first and the last frame, Unix nanoseconds.
     pub span: Option<(u64, u64)>,
 }

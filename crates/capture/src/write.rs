@@ -163,7 +163,9 @@ impl<W: Write> PcapngWriter<W> {
         let captured = captured.ok_or_else(|| WriteError::TooLong { output: self.output.clone(), bytes })?;
         let padding = captured.wrapping_neg() % 4;
         let mut options = Vec::new();
-        comments.iter().for_each(|comment| text(&mut options, COMMENT, comment));
+        for comment in comments {
+            text(&mut options, COMMENT, comment);
+        }
         if !options.is_empty() {
             options.extend([0; 4]);
         }

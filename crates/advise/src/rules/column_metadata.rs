@@ -21,10 +21,10 @@ const CQL: &[Remedy] = remedies! {
 };
 
 const MYSQL: &[Remedy] = remedies! {
-    "MySQL 8 (C API)": "MYSQL_OPT_OPTIONAL_RESULTSET_METADATA, then SET resultset_metadata = NONE",
-    "MariaDB Connector/C 3.3, /J 3.1, /R2DBC":
-        "prepared statements on the server (useServerPrepStmts=true): MariaDB 10.6 and later sends definitions once",
-    "others": "capability MARIADB_CLIENT_CACHE_METADATA, with COM_STMT_EXECUTE",
+    "MySQL 8, C API": "MYSQL_OPT_OPTIONAL_RESULTSET_METADATA, then SET resultset_metadata = NONE",
+    "MariaDB 10.6, Connector/C 3.3, /J 3.1, /R2DBC":
+        "prepared statements on the server (useServerPrepStmts=true): definitions are sent once",
+    "MariaDB 10.6, other drivers": "capability MARIADB_CLIENT_CACHE_METADATA, with COM_STMT_EXECUTE",
 };
 
 const CQL_COMPUTED: &str =

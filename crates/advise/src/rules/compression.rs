@@ -5,6 +5,7 @@ use crate::finding::{AdviceFinding, ByteEvidence, Certainty, Example, Remedy, re
 use crate::limits;
 use crate::rule::{Compressor, Rule};
 use crate::seen::{SeenField, SeenOperation, SeenRow, SeenTraffic};
+use flate2::{Compress, Compression, FlushCompress, Status};
 use overhead_model::{Account, Protocol, Side};
 use std::collections::{BTreeMap, HashMap};
 
@@ -45,8 +46,8 @@ const MONGO: &[Remedy] = remedies! {
     "connection string": "compressors=zstd,snappy (leave it out to switch it off)",
 };
 const MYSQL: &[Remedy] = remedies! {
-    "MySQL": "--compression-algorithms=zstd (MySQL 8.0.18), uncompressed to switch it off; Connector/J useCompression",
-    "MariaDB": "useCompression (Connector/J), --compress: zlib",
+    "MySQL, MariaDB": "useCompression=true (Connector/J), --compress: zlib",
+    "MySQL 8.0.18": "--compression-algorithms=zstd, for less CPU time; uncompressed to switch it off",
 };
 
 impl MessageCompression {
@@ -56,7 +57,12 @@ impl MessageCompression {
     }
 
     fn compressor(&self, protocol: Protocol) -> Compressor {
-        self.asked.unwrap_or(if protocol == Protocol::Cql { Compressor::Lz4 } else { Compressor::Zstd })
+        self.asked.unwrap_or(match protocol {
+            Protocol::Cql => Compressor::Lz4,
+            // MariaDB has no other.
+            Protocol::Mysql => Compressor::Zlib,
+            _ => Compressor::Zstd,
+        })
     }
 
     fn add_uncompressed(&mut self, closed: &SeenOperation<'_>, side: Side) {
@@ -180,9 +186,20 @@ fn compressed(protocol: Protocol, compressor: Compressor, body: &[u8]) -> usize 
     }
     let len = match compressor {
         Compressor::Lz4 => lz4_flex::block::compress(body).len(),
+        Compressor::Zlib => zlib_len(body),
         Compressor::Zstd => zstd::bulk::compress(body, LEVEL).map_or(body.len(), |compressed| compressed.len()),
     };
     if protocol == Protocol::Mysql { len.min(body.len()) } else { len }
+}
+
+/// Returns the length that zlib compresses to at its usual level.
+fn zlib_len(body: &[u8]) -> usize {
+    let mut out = Vec::with_capacity(body.len() + 64);
+    let mut compress = Compress::new(Compression::default(), true);
+    match compress.compress_vec(body, &mut out, FlushCompress::Finish) {
+        Ok(Status::StreamEnd) => out.len(),
+        _ => body.len(),
+    }
 }
 
 impl Rule for MessageCompression {

@@ -54,7 +54,7 @@ pub struct AdviseArgs {
     /// Show more than five findings, and those that save less than 2%
     #[arg(long)]
     all: bool,
-    /// The ledger as if you had done this: the name of a rule, pipelining=N, compression=lz4 or compression=zstd
+    /// The ledger as if you had done this: the name of a rule, pipelining=N, compression=lz4, zlib or zstd
     #[arg(long, value_name = "RULE")]
     what_if: Option<Hypothesis>,
     /// Form of the result on standard output
@@ -98,8 +98,9 @@ impl FromStr for Hypothesis {
                 suppositions.depth = Some(depth.ok_or("the depth is a number from 1 to 1,000,000: pipelining=16")?);
             }
             ("compression", Some("lz4")) => suppositions.compressor = Some(Compressor::Lz4),
+            ("compression", Some("zlib")) => suppositions.compressor = Some(Compressor::Zlib),
             ("compression", Some("zstd")) => suppositions.compressor = Some(Compressor::Zstd),
-            ("compression", _) => return Err("name the compressor: compression=lz4 or compression=zstd".to_owned()),
+            ("compression", _) => return Err("name the compressor: compression=lz4, zlib or zstd".to_owned()),
             (_, Some(_)) => return Err(format!("{rule} takes no value")),
             (_, None) => {}
         }

@@ -143,8 +143,6 @@ pub(super) struct MemcachePending {
     pub id: u64,
     /// Fingerprint of a quiet request's key. Quiet requests with the same key are interchangeable in the totals.
     pub key: u64,
-    /// Servers do not refuse it.
-    pub is_sound: bool,
     /// Requests without a reply were sent before it; servers answer them with some errors anyway.
     pub is_behind_silent: bool,
 }
@@ -155,6 +153,8 @@ struct SilentRequest {
     op: OpId,
     /// How many requests that are always answered followed it.
     followers: usize,
+    /// Servers never refuse the first of these.
+    is_before_sound: bool,
 }
 
 /// Closes a request that will have no answer, or lets it close once it was sent.
@@ -176,7 +176,7 @@ impl PendingRequest for MemcachePending {
 impl MemcachePending {
     /// Returns a request that will be answered and waits alone.
     pub const fn new(op: OpId, ask: MemcacheRequestKind) -> Self {
-        Self { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_sound: false, is_behind_silent: false }
+        Self { op, ask, quiet: false, fetches: false, id: UNTOLD, key: 0, is_behind_silent: false }
     }
 
     /// Returns whether a reply with this word can answer this request.
@@ -281,15 +281,17 @@ impl MemcachePairing {
         Ok(())
     }
 
-    /// Returns whether the last request with `noreply` may still be answered.
-    pub fn has_silent_request(&self) -> bool {
-        self.silent.is_some()
+    /// Notes that a request follows, which is always answered, and whether servers never refuse it.
+    pub fn follow_silent(&mut self, is_sound: impl FnOnce() -> bool) {
+        if let Some(silent) = self.silent.as_mut().filter(|silent| silent.followers == 0) {
+            silent.is_before_sound = is_sound();
+        }
     }
 
     /// Adds a request with `noreply`.
     pub fn push_silent<R: Reader>(&mut self, op: OpId, out: &mut Out<'_, R>) {
         self.close_silent(out);
-        self.silent = Some(SilentRequest { op, followers: 0 });
+        self.silent = Some(SilentRequest { op, followers: 0, is_before_sound: false });
     }
 
     /// Closes the last request with `noreply`, whose value is complete.
@@ -303,22 +305,23 @@ impl MemcachePairing {
     fn silent_answer<R: Reader>(
         &mut self,
         word: ReplyKeyword,
-        front: Option<&MemcachePending>,
+        has_front: bool,
         out: &mut Out<'_, R>,
     ) -> Option<MemcacheReplyTarget> {
-        let op = self.silent.filter(|silent| self.pending.len() <= silent.followers)?.op;
-        let is_its = match front {
-            Some(front) => word == ReplyKeyword::Refusal && front.is_sound && self.pending.is_certain(),
-            None => word.is_error() && self.pending.is_idle(),
+        let silent = self.silent.filter(|silent| self.pending.len() <= silent.followers)?;
+        let is_its = if has_front {
+            word == ReplyKeyword::Refusal && silent.is_before_sound && self.pending.is_certain()
+        } else {
+            word.is_error() && self.pending.is_idle()
         };
         if !is_its {
             self.close_silent(out);
             return None;
         }
         self.silent = None;
-        out.charge(op);
+        out.charge(silent.op);
         let ask = MemcacheRequestKind::Unknown;
-        Some(MemcacheReplyTarget { op, ask, id: 0, outcome: Outcome::Ok, is_orphan: false })
+        Some(MemcacheReplyTarget { op: silent.op, ask, id: 0, outcome: Outcome::Ok, is_orphan: false })
     }
 
     /// Removes the request answered by a reply that starts with `word`. `id` computes what the reply repeats (0:
@@ -332,7 +335,7 @@ impl MemcachePairing {
     ) -> MemcacheReplyTarget {
         let front = self.front(sent, out);
         if self.silent.is_some()
-            && let Some(target) = self.silent_answer(word, front.as_ref(), out)
+            && let Some(target) = self.silent_answer(word, front.is_some(), out)
         {
             return target;
         }

@@ -135,7 +135,7 @@ impl Memcache {
         if silent {
             self.pairing.has_silent |= has_long_word();
         } else {
-            pending.is_sound = self.pairing.has_silent_request() && is_sound(ask) && !has_long_word();
+            self.pairing.follow_silent(|| is_sound(ask) && !has_long_word());
             self.pairing.push(pending, out)?;
         }
         let value = command.and_then(|command| Some((command.name, command.value(&words)?)));
