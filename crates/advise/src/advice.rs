@@ -1,9 +1,10 @@
 use crate::finding::AdviceFinding;
 use crate::seen::SeenTraffic;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// All findings of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Advice {
     /// Bytes of all selected connections.
     pub wire_bytes: u64,

@@ -1,10 +1,11 @@
 //! Findings and their savings.
 
 use overhead_model::{Account, Amounts, Side};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An operation to show with `overhead explain FILE --op N`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Example {
     /// Number in the capture, from 1, as in `explain`.
     pub operation: u64,
@@ -13,7 +14,7 @@ pub struct Example {
 }
 
 /// The operations a finding is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FindingSubject {
     pub protocol: &'static str,
     pub class: &'static str,
@@ -25,7 +26,7 @@ pub struct FindingSubject {
 }
 
 /// Bytes that support a finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ByteEvidence {
     pub side: Side,
     pub account: Account,
@@ -46,7 +47,7 @@ impl ByteEvidence {
 }
 
 /// A setting to change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Remedy {
     /// Driver, server or system with the setting.
     pub at: &'static str,
@@ -61,7 +62,7 @@ macro_rules! remedies {
 pub(crate) use remedies;
 
 /// How reliable a saving is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// The same session would have exactly these bytes fewer. `--what-if` recomputes the ledger.
@@ -110,7 +111,7 @@ impl FoundOperations {
 }
 
 /// What following the advice would save.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Saving {
     /// Total of the run; negative if it costs bytes.
     pub bytes: i64,
@@ -131,7 +132,7 @@ pub struct Saving {
 }
 
 /// An avoidable cost, with its evidence and its remedies.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AdviceFinding {
     /// As in `--what-if`.
     pub rule: &'static str,

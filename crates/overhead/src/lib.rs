@@ -36,6 +36,9 @@ mod terminal;
 #[cfg(feature = "top")]
 mod top;
 
+#[doc(hidden)]
+pub use explain::schema as explanation_schema;
+
 use overhead_options::{code, map_large_blocks};
 use std::process::ExitCode;
 

@@ -74,6 +74,40 @@ fn the_published_schema_is_that_of_the_types() {
     }
 }
 
+/// Results of verbs that are no records: their documents are the schemas alone.
+#[test]
+fn the_published_schemas_of_results_are_those_of_the_types() {
+    let schemas = [
+        ("advise", schemars::schema_for!(overhead_advise::Advice)),
+        ("compare", schemars::schema_for!(overhead_report::compare::Comparisons)),
+        ("explain", overhead::explanation_schema()),
+    ];
+    for (verb, schema) in schemas {
+        let mut schema = schema.to_value();
+        readable(&mut schema);
+        let path = root().join(format!("docs/{verb}.schema.json"));
+        check(&path, &(serde_json::to_string_pretty(&schema).unwrap() + "\n"));
+    }
+}
+
+/// What the verbs print fits them.
+#[test]
+fn results_fit_their_published_schemas() {
+    let capture = |name: &str| root().join(format!("fixtures/{name}/capture.pcap")).display().to_string();
+    let (rows, pipeline) = (capture("postgres-by-the-row"), capture("postgres-pipeline"));
+    for (verb, files) in [("advise", vec![&rows]), ("compare", vec![&rows, &pipeline]), ("explain", vec![&rows])] {
+        let overhead = env!("CARGO_BIN_EXE_overhead");
+        let options = ["--db", "postgres", "--port", "7432", "--format", "json"];
+        let printed = Command::new(overhead).arg(verb).args(files).args(options).output().unwrap();
+        let result: Value = serde_json::from_slice(&printed.stdout).unwrap();
+        let schema: Value =
+            serde_json::from_slice(&fs::read(root().join(format!("docs/{verb}.schema.json"))).unwrap()).unwrap();
+        let errors = unfit(&result, &schema);
+        let shown: Vec<String> = errors.iter().map(|error| error.chars().rev().take(200).collect()).collect();
+        assert!(errors.is_empty(), "{verb}, backwards: {shown:#?}");
+    }
+}
+
 #[test]
 fn each_field_of_the_record_is_documented() {
     for (document, name, schema) in records() {

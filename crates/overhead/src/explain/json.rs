@@ -6,7 +6,13 @@ use anyhow::Result;
 use overhead_dissect::explain::{ByteVisibility, FieldPiece, FrameItem, FrameView};
 use overhead_model::outside::to_json;
 use overhead_model::{Amounts, Class, Outcome};
+use schemars::JsonSchema;
 use serde::Serialize;
+
+/// Returns the JSON schema of an explanation.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(ExplanationRecord<'static>)
+}
 
 /// Returns an array of explanations, in the order of the arguments.
 pub fn several(texts: &[String]) -> String {
@@ -14,7 +20,7 @@ pub fn several(texts: &[String]) -> String {
     format!("[{}]\n", texts.join(",\n"))
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ExplanationRecord<'a> {
     schema_version: u32,
     operation: About<'a>,
@@ -30,7 +36,7 @@ struct ExplanationRecord<'a> {
     balanced: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct About<'a> {
     number: u64,
     of: u64,
@@ -42,7 +48,7 @@ struct About<'a> {
     latency_ns: Option<u64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct JsonConnection {
     number: u64,
     client: String,
@@ -51,13 +57,13 @@ struct JsonConnection {
     client_software: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Sides {
     request: Amounts,
     response: Amounts,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct JsonFrame<'a> {
     /// Absent for bytes that no captured frame contains.
     number: Option<u64>,
@@ -69,7 +75,7 @@ struct JsonFrame<'a> {
     payload: Vec<JsonEntry<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct JsonFacts {
     time_ns: u64,
     wire_bytes: u32,
@@ -80,14 +86,14 @@ struct JsonFacts {
     flags: Vec<&'static str>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum JsonEntry<'a> {
     Others { other_operations: u64 },
     Field(JsonField<'a>),
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct JsonField<'a> {
     #[serde(rename = "field")]
     path: &'a str,
@@ -103,6 +109,7 @@ struct JsonField<'a> {
     hex: Option<String>,
     /// `hex` is plaintext; the wire carries its ciphertext.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
     decrypted: bool,
     /// Why `hex` is missing.
     #[serde(skip_serializing_if = "Option::is_none")]

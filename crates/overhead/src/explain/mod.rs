@@ -3,6 +3,8 @@
 mod json;
 mod text;
 
+pub use json::schema;
+
 use crate::options::{Choice, Color, choice_parser};
 use crate::print;
 use anyhow::{Error, Result, anyhow};

@@ -1,5 +1,6 @@
 //! Tests whether a difference between repeated runs could be chance.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -7,7 +8,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub const CONFIDENCE: f64 = 0.95;
 
 /// A quantity of repeated runs, with the run as the unit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Repeated {
     /// Value of each run, by subject.
     pub runs: [Vec<f64>; 2],

@@ -19,6 +19,7 @@ use overhead_model::record::{By, FieldRow, Latency, Measured, Role, Whole};
 use overhead_model::{Account, Class, Run, Side};
 pub(crate) use pairing::pairs;
 pub use render::{ComparisonOptions, markdown, table};
+use schemars::JsonSchema;
 use serde::Serialize;
 pub(crate) use shape::is_same_statement;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,18 +37,19 @@ mod whole;
 
 /// Comparisons with the first subject. JSON flattens the first comparison; `further` holds the ones with the third and later
 /// subjects.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparisons {
     /// The second subject against the first.
     #[serde(flatten)]
     pub first: Comparison,
     /// The third and later subjects against the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub further: Vec<Comparison>,
 }
 
 /// Two subjects: their matching operations, the work of both, and what limits the result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Names of the subjects.
     pub runs: [String; 2],
@@ -72,7 +74,7 @@ pub struct Comparison {
 }
 
 /// Matching operations of two subjects, with the causes of their difference.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KindPair {
     /// Both sides of the pair, in the order of the subjects.
     pub operations: [Subject; 2],
@@ -92,7 +94,7 @@ pub struct KindPair {
 }
 
 /// One subject's operations of a kind: means per operation over its runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Subject {
     /// Protocol name.
     pub protocol: String,
@@ -121,7 +123,7 @@ pub struct Subject {
 }
 
 /// One latency percentile of a pair.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LatencyDifference {
     /// Name, such as `p50`.
     pub figure: &'static str,
@@ -135,7 +137,7 @@ pub struct LatencyDifference {
 }
 
 /// One account in one direction.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AccountDifference {
     /// Direction of the bytes.
     pub side: Side,
@@ -148,7 +150,7 @@ pub struct AccountDifference {
 }
 
 /// One field in one direction.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FieldDifference {
     /// Direction of the field.
     pub side: Side,
@@ -368,7 +370,7 @@ const RARE: f64 = 0.005;
 const PART: &str = "of them ";
 
 /// One kind of a role's work per operation, such as system calls or CPU time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WorkDifference {
     /// `server` or `client`.
     pub role: &'static str,

@@ -10,10 +10,11 @@ use crate::sums::OperationSum;
 use crate::text::statement_name;
 use overhead_model::record::{Price, Whole};
 use overhead_model::{Class, Measured};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Operations of a kind in both subjects, or in one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OperationChange {
     /// By subject; absent if it has none.
     pub operations: [Option<Subject>; 2],
