@@ -48,6 +48,8 @@ pub enum Note {
     RepeatedBackInTime,
     /// An answer behind lost bytes could belong to any of several requests, captured or lost, and went to none.
     Unpaired,
+    /// A client sent most requests of a connection while others waited: it may send by a clock.
+    Overlapping,
     /// Sequence or acknowledgment numbers show bytes at the end of a direction that are in no frame.
     EndNotCaptured,
     /// A connection was joined midway, and requests were answered before the server had answered the unseen ones: answers

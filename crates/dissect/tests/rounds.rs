@@ -1,6 +1,7 @@
 //! Round trips: the client's waits for its server, counted from what it acknowledges.
 
 use crate::common::{Book, Talk, dissect};
+use overhead_decode::Note;
 use overhead_dissect::Selection;
 use overhead_model::Protocol;
 use overhead_model::Side::{Request, Response};
@@ -100,4 +101,21 @@ fn data_in_the_syn_saves_the_wait_for_the_handshake() {
     let book = talk.dissect();
     assert_eq!(counted(&book, "GET"), (vec![1], 1));
     assert_eq!(book.row("CONNECT").operations[0].round_trips, 0);
+}
+
+/// Requests by the clock, while the server takes turns at being slow: nothing shows a wait.
+#[test]
+fn a_client_that_sends_by_a_clock_is_noted_and_one_with_a_window_is_not() {
+    let is_noted = |book: &Book| book.totals.notes.contains_key(&Note::Overlapping);
+    let mut by_clock = Talk::new().handshake().send(Request, &GET.repeat(2));
+    let mut window = Talk::new().handshake().send(Request, &GET.repeat(2));
+    for round in 0..60 {
+        window = window.send(Response, VALUE).send(Request, GET);
+        by_clock = match round % 6 {
+            0..3 => by_clock.send(Request, GET).send(Request, GET).send(Response, VALUE),
+            _ => by_clock.send(Response, VALUE).send(Response, VALUE).send(Request, GET),
+        };
+    }
+    assert!(is_noted(&by_clock.dissect()));
+    assert!(!is_noted(&window.dissect()));
 }

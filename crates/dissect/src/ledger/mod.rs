@@ -122,6 +122,11 @@ impl ConnectionLedger {
         self.said.as_ref()?.software[side as usize].as_deref()
     }
 
+    /// Returns whether the client may send by a clock, so that its round trips are counted too high.
+    pub fn may_be_by_clock(&self) -> bool {
+        self.rounds.may_be_by_clock()
+    }
+
     pub fn is_noted(&self, note: Note) -> bool {
         self.said.as_ref().is_some_and(|said| said.notes.contains_key(&note))
     }
@@ -364,10 +369,11 @@ impl ConnectionLedger {
             (_, None) => ByteOwner::Nobodys,
             (None, _) => ByteOwner::Connections,
             (Some(place), Some(acked)) => {
+                let outstanding = self.ops.outstanding();
                 let open = self.ops.at(place);
                 open.unshared += u32::from(is_more);
                 if side == Side::Request {
-                    let starts = self.rounds.sent(op, acked, &self.directions[Side::Response as usize]);
+                    let starts = self.rounds.sent(op, acked, &self.directions[Side::Response as usize], outstanding);
                     open.operation.round_trips += u32::from(starts);
                     open.round = self.rounds.number;
                 }

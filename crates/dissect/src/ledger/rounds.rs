@@ -10,6 +10,9 @@ use overhead_model::Outcome;
 /// [`RoundTrips::reply_end`] until the first reply of the current round trip is complete.
 const NO_REPLY_YET: u64 = u64::MAX;
 
+/// Fewest overlapping round trips of a connection that show a habit.
+const OVERLAPPING: u64 = 20;
+
 /// The current round trip of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RoundTrips {
@@ -24,11 +27,23 @@ pub(super) struct RoundTrips {
     acked_before: u64,
     /// The operation that it is counted for, while that is open.
     owner: Option<OpId>,
+    /// Round trips that started while earlier requests waited for their replies.
+    overlapping: u64,
+    /// Fewest and most requests in flight at the start of one of these.
+    in_flight: (usize, usize),
 }
 
 impl Default for RoundTrips {
     fn default() -> Self {
-        Self { number: 1, total: 0, reply_end: 0, acked_before: 0, owner: None }
+        Self {
+            number: 1,
+            total: 0,
+            reply_end: 0,
+            acked_before: 0,
+            owner: None,
+            overlapping: 0,
+            in_flight: (usize::MAX, 0),
+        }
     }
 }
 
@@ -44,15 +59,19 @@ pub(super) enum RoundTripChange {
 
 impl RoundTrips {
     /// Takes in bytes that the client sends to `op` after it has acknowledged `acked` bytes of the server. Returns whether they start a
-    /// round trip, which is counted for `op` unless it needs no reply.
+    /// round trip, which is counted for `op` unless it needs no reply. `outstanding` operations are open, this one included.
     #[inline]
-    pub fn sent(&mut self, op: OpId, acked: u64, replies: &LedgerDirection) -> bool {
+    pub fn sent(&mut self, op: OpId, acked: u64, replies: &LedgerDirection, outstanding: usize) -> bool {
         let answers_step =
             || acked >= replies.posted && replies.posted > self.acked_before && replies.is_last_owner(op);
         let starts = acked >= self.reply_end || answers_step();
         if starts {
             self.number += 1;
             self.total += 1;
+            if outstanding > 1 {
+                self.overlapping += 1;
+                self.in_flight = (self.in_flight.0.min(outstanding), self.in_flight.1.max(outstanding));
+            }
             (self.reply_end, self.acked_before, self.owner) = (NO_REPLY_YET, acked, Some(op));
         }
         starts
@@ -81,6 +100,13 @@ impl RoundTrips {
         }
         self.total += u64::from(is_vacant);
         if is_vacant { RoundTripChange::Gained } else { RoundTripChange::None }
+    }
+
+    /// Returns whether the client hardly ever waited for all replies, and had now few and now many requests in flight, so that it may
+    /// send by a clock.
+    pub fn may_be_by_clock(&self) -> bool {
+        let (fewest, most) = self.in_flight;
+        self.overlapping >= OVERLAPPING && self.overlapping * 2 > self.total && most >= 2 * fewest
     }
 
     /// Returns what a turn that started at `before` leaves behind: the distance of the end of the reply from the end of the server's bytes,

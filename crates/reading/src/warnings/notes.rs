@@ -7,6 +7,29 @@ use overhead_dissect::limits;
 use overhead_report::text::{counted, grouped};
 
 impl Warnings {
+    /// Reports what makes pairing or the count of round trips doubtful.
+    fn warn_of_pairing(&mut self, note: Note, count: u64) {
+        match note {
+            Note::Ambiguous => self.partial(format!(
+                "{} could belong to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; to avoid this, send an opaque (`O`) or the key (`k`) with the request",
+                counted(count, "answer")
+            )),
+            Note::Unpaired => self.partial(format!(
+                "{} after lost frames could belong to several requests: such answers and requests are counted apart, the requests as unanswered",
+                counted(count, "answer")
+            )),
+            Note::Shifted => self.partial(format!(
+                "{} had requests under way that were sent before the capture or the window began: answers to these went to the first that were seen, and rows and latencies may be those of others up to where the client waited for all; capture from the beginning of the connections",
+                counted(count, "connection")
+            )),
+            Note::Overlapping => self.remark(format!(
+                "on {}, most requests were sent while others waited for their answers: if the client sends by a clock (an open-loop load generator), its round trips are counted too high",
+                counted(count, "connection")
+            )),
+            _ => {}
+        }
+    }
+
     /// Reports traffic that was not captured, could not be distinguished or was not processed.
     fn warn_of_bound(&mut self, note: Note, count: u64) {
         match note {
@@ -21,21 +44,9 @@ impl Warnings {
                 counted(count, "connection"),
                 grouped(limits::OUTSTANDING_ONE_WAY as u64)
             )),
-            Note::Ambiguous => self.partial(format!(
-                "{} could belong to any of several requests that need none, and went to the first of them: rows and latencies of these may be another's; to avoid this, send an opaque (`O`) or the key (`k`) with the request",
-                counted(count, "answer")
-            )),
-            Note::Unpaired => self.partial(format!(
-                "{} after lost frames could belong to several requests: such answers and requests are counted apart, the requests as unanswered",
-                counted(count, "answer")
-            )),
             Note::EndNotCaptured => self.partial(format!(
                 "the end of {} is in no captured frame, as later sequence or acknowledgment numbers show: values of these connections are too small",
                 counted(count, "direction of a connection")
-            )),
-            Note::Shifted => self.partial(format!(
-                "{} had requests under way that were sent before the capture or the window began: answers to these went to the first that were seen, and rows and latencies may be those of others up to where the client waited for all; capture from the beginning of the connections",
-                counted(count, "connection")
             )),
             Note::Implausible(codec) => self.remark(format!(
                 "{} to decompress to more than {} can ({} times the compressed length): the body is in `unknown`",
@@ -125,12 +136,10 @@ impl Warnings {
             | Note::Abandoned
             | Note::Expansion
             | Note::ManyOperations
-            | Note::Ambiguous
-            | Note::Shifted
-            | Note::Unpaired
             | Note::EndNotCaptured
             | Note::Implausible(_)
             | Note::LongBody => self.warn_of_bound(note, count),
+            Note::Ambiguous | Note::Shifted | Note::Unpaired | Note::Overlapping => self.warn_of_pairing(note, count),
             Note::Translated { .. } | Note::Relay { .. } | Note::UnsteadyTap | Note::BothEnds | Note::RepeatedBackInTime => {
                 self.warn_of_tap(note, count);
             }
