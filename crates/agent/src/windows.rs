@@ -10,6 +10,7 @@ use overhead_kernel::{ETHERNET_HEADER, raised};
 use overhead_model::{
     Account, Class, ConnectionEnds, LinkType, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
 };
+use overhead_reading::time::unix_ns;
 use overhead_report::composition::{PartBytes, TrafficPart};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -20,6 +21,9 @@ const BUFFER_BYTES: u32 = 16 << 20;
 
 /// Bytes that the connections of a window may hold, and that they may decompress beyond the usual ratio: the agent runs beside the servers.
 const MOST_HELD: usize = 32 << 20;
+
+/// The kernel hands a frame over within half of this time.
+const HANDOVER: Duration = Duration::from_millis(20);
 
 /// The parts of the traffic of a server with a client.
 pub type PartsByEnds = HashMap<(ServerEnd, IpAddr), BTreeMap<TrafficPart, WindowPart>>;
@@ -75,42 +79,41 @@ impl WindowPlan {
         options.buffer_bytes = BUFFER_BYTES;
         options.filter = KernelFilter::new(self.selection.ports.iter().map(|(port, _)| *port), None);
         let mut source = raised(|| LiveSource::open(&options))?;
-        let tally = PartTally::new(self.number, link_header(source.link_type()));
+        let mut counting = Some(counting.start());
+        let (from_ns, mut end) = (unix_ns(), Instant::now() + self.length);
+        let tally = PartTally::new(self.number, link_header(source.link_type()), from_ns);
         let mut dissector = Dissector::new(self.selection.clone(), tally).within(MOST_HELD);
-        let counting = counting.start();
-        let end = Instant::now() + self.length;
-        let mut frames = 0_u64;
-        while Instant::now() < end {
+        let (mut frames, mut work, mut end_ns) = (0_u64, Ok(None), u64::MAX);
+        source.wait_until(Some(end));
+        loop {
+            if let Some(counting) = counting.take_if(|_| Instant::now() >= end) {
+                work = counting.end();
+                end_ns = unix_ns();
+                dissector.tally_mut().end_ns = end_ns;
+                end = Instant::now() + HANDOVER;
+                source.wait_until(Some(end));
+            }
             match source.next_frame()? {
-                NextFrame::Frame(frame) => dissector.frame(&frame),
-                NextFrame::Idle => continue,
-                NextFrame::End => break,
+                NextFrame::Frame(frame) if frame.time_ns < end_ns => dissector.frame(&frame),
+                NextFrame::Idle if counting.is_some() || Instant::now() < end => continue,
+                _ => break,
             }
             frames += 1;
         }
-        let work = counting.end();
         source.end_window();
         let dropped = source.kernel().value().map_or(0, |kernel| kernel.dropped);
         drop(source);
         let open = started.elapsed();
         let (tally, _) = dissector.finish();
-        let parts = tally.into_parts();
         let with_operations = |work| {
             let server = self.work.as_ref()?.server;
-            Some((server, ServerWork { operations: operations(server, &parts), ..work? }))
+            let operations = tally.begun.get(&server).copied().unwrap_or_default();
+            Some((server, ServerWork { operations, ..work? }))
         };
         let work = work.map(with_operations).map_err(|error| error.to_string());
+        let parts = tally.into_parts();
         Ok(CapturedWindow { parts, frames, dropped, open, work })
     }
-}
-
-/// Returns the number of a server's operations.
-fn operations(server: ServerEnd, parts: &PartsByEnds) -> u64 {
-    let is_operation = |part: &TrafficPart| {
-        !matches!(part, TrafficPart::Operations { class: Class::Unmatched, .. } | TrafficPart::Unknown)
-    };
-    let parts = parts.iter().filter(|((end, _), _)| *end == server).flat_map(|(_, parts)| parts);
-    parts.filter(|(part, _)| is_operation(part)).map(|(_, traffic)| traffic.bytes.count).sum()
 }
 
 /// Returns the bytes of the link header that a frame has in a capture.
@@ -131,12 +134,17 @@ struct PartTally {
     parts: Vec<TrafficPart>,
     sums: HashMap<(ServerEnd, IpAddr), HashMap<RowId, WindowPart>>,
     current: Option<ConnectionEnds>,
+    /// Operations of each server whose first byte lies between these times.
+    begun: HashMap<ServerEnd, u64>,
+    start_ns: u64,
+    end_ns: u64,
 }
 
 impl PartTally {
-    fn new(network_namespace: u32, link_header: u64) -> Self {
-        let (rows, parts, sums) = (BTreeMap::new(), Vec::new(), HashMap::new());
-        Self { network_namespace, link_header, rows, parts, sums, current: None }
+    fn new(network_namespace: u32, link_header: u64, start_ns: u64) -> Self {
+        let (rows, parts, sums, begun) = (BTreeMap::new(), Vec::new(), HashMap::new(), HashMap::new());
+        let (current, end_ns) = (None, u64::MAX);
+        Self { network_namespace, link_header, rows, parts, sums, current, begun, start_ns, end_ns }
     }
 
     fn add(&mut self, row: RowId, more: &WindowPart) {
@@ -185,6 +193,21 @@ impl Tally for PartTally {
         self.add(row, &WindowPart { bytes: PartBytes { count: 0, wire_bytes }, ..WindowPart::default() });
     }
 
+    fn wants_each(&self) -> bool {
+        true
+    }
+
+    fn each(&mut self, row: RowId, _: &Operation, start_ns: Option<u64>) {
+        let part = usize::try_from(row.0).ok().and_then(|number| self.parts.get(number));
+        let is_unmatched = matches!(part, Some(TrafficPart::Operations { class: Class::Unmatched, .. }) | None);
+        let Some(start_ns) = start_ns.filter(|_| !is_unmatched) else { return };
+        if let Some(ends) = &self.current
+            && (self.start_ns..self.end_ns).contains(&start_ns)
+        {
+            *self.begun.entry(ServerEnd::new(ends.server, self.network_namespace)).or_default() += 1;
+        }
+    }
+
     fn wants_ends(&self) -> bool {
         true
     }
@@ -195,5 +218,28 @@ impl Tally for PartTally {
 
     fn swap_ends(&mut self) {
         self.current.iter_mut().for_each(|ends| std::mem::swap(&mut ends.client, &mut ends.server));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overhead_model::{Operation, Protocol};
+
+    /// The packet socket opens before the kernel's counters are read, and is read after them.
+    #[test]
+    fn operations_are_those_that_start_while_system_calls_are_counted() {
+        let mut tally = PartTally::new(7, 20, 1_000);
+        tally.end_ns = 2_000;
+        let address = |port: u16| std::net::SocketAddr::from(([10, 0, 0, 1], port));
+        tally.turn_to(&ConnectionEnds { number: 0, client: address(9), server: address(6379), first_ns: 0 });
+        let mut row = |class, name| tally.row(RowKey { protocol: Protocol::Resp, class, name, via: "", statement: "" });
+        let (get, cut) = (row(Class::Workload, "GET"), row(Class::Unmatched, "RESPONSE"));
+        let operation = Operation { sides: Default::default(), outcome: Outcome::Ok, latency_ns: None, round_trips: 1 };
+        for start_ns in [Some(999), Some(1_000), Some(1_999), Some(2_000), None] {
+            tally.each(get, &operation, start_ns);
+            tally.each(cut, &operation, start_ns);
+        }
+        assert_eq!(tally.begun, HashMap::from([(ServerEnd::new(address(6379), 7), 2)]));
     }
 }
