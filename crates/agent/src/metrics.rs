@@ -58,8 +58,8 @@ pub const METRICS: &[AgentMetric] = metrics! {
         "overhead.cost" "" "What the bytes cost, by the settings' prices";
     Counter "statement_wire_bytes" "Bytes on the wire of a statement: the exact bytes, divided as capture windows show": part_sides,
         "overhead.statement.wire.io" "By" "Bytes on the wire of a statement, divided as capture windows show";
-    Gauge "statement_wire_bytes_low" "Its 95% interval, both sides": |all| parts(all, |part| Some(part.total.bytes.low));
-    Gauge "statement_wire_bytes_high" "Its 95% interval, both sides": |all| parts(all, |part| Some(part.total.bytes.high));
+    Gauge "statement_wire_bytes_low" "Its 95% interval, both sides": |all| parts(all, |part| part.total.has_interval.then_some(part.total.bytes.low));
+    Gauge "statement_wire_bytes_high" "Its 95% interval, both sides": |all| parts(all, |part| part.total.has_interval.then_some(part.total.bytes.high));
     Amount "statement_operations" "Operations, estimated likewise": |all| parts(all, |part| Some(part.total.operations.value)),
         "overhead.statement.operations" "" "Operations, estimated";
     Amount "statement_cost" "What the statement's bytes cost": |all| parts(all, |part| part.cost),
@@ -100,7 +100,7 @@ fn parts(all: &AgentTotals, value: fn(&PartTraffic) -> Option<f64>) -> MetricSer
 }
 
 fn part_sides(all: &AgentTotals) -> MetricSeries<'_, u64> {
-    all.parts.iter().flat_map(|part| by_side(&part_labels(part), part.sides)).collect()
+    all.parts.iter().flat_map(|part| by_side(&part_labels(part), part.total.sides)).collect()
 }
 
 fn work(all: &AgentTotals, value: fn(&ServerWork) -> f64) -> MetricSeries<'_, f64> {

@@ -53,20 +53,13 @@ fn part(server: ServerLabels, part: TrafficPart, cost: Option<f64>) -> PartTraff
     let total = PartTotal {
         part,
         wire_bytes: 1234,
-        sides: None,
+        sides: [234, 1000],
         bytes: estimate(1234.0),
         operations: estimate(12.5),
+        has_interval: cost.is_some(),
         since: 0,
     };
-    PartTraffic {
-        server,
-        at_server: true,
-        zones: ["a".to_owned(), "b".to_owned()],
-        labels,
-        total,
-        sides: [234, 1000],
-        cost,
-    }
+    PartTraffic { server, at_server: true, zones: ["a".to_owned(), "b".to_owned()], labels, total, cost }
 }
 
 pub fn totals() -> AgentTotals {
