@@ -54,10 +54,10 @@ struct {
 	__array(values, struct sums_table);
 } filled SEC(".maps") = { .values = { &sums_even } };
 
-/* The sum of all keys that found no room, by whether it is the server's end. */
+/* The sums of all keys that found no room, by [`no_room`]. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, NO_ROOM_SUMS);
 	__type(key, __u32);
 	__type(value, struct end_totals);
 } remaining SEC(".maps");
@@ -72,9 +72,24 @@ struct {
 /* Too large for the stack: a zeroed sum. */
 static const struct end_totals nothing = {};
 
+static __always_inline bool is_loopback(__u32 *address)
+{
+	return !address[0] && !address[1] && address[2] == __builtin_bswap32(0xffff) && (address[3] & __builtin_bswap32(0xff000000)) == __builtin_bswap32(0x7f000000);
+}
+
+/* Whether both ends have the same host by their addresses. */
+static __always_inline bool is_local(struct connection_key *ends)
+{
+	for (int i = 0; i < 4; i++)
+		if (ends->local[i] != ends->remote[i])
+			return is_loopback(ends->local) && is_loopback(ends->remote);
+	return true;
+}
+
 static __always_inline struct end_totals *sum_of(struct totals_key *key)
 {
-	__u32 end = key->is_server, zero = 0;
+	__u32 end = key->is_server ? NO_ROOM_SERVERS : is_local(&key->ends) ? NO_ROOM_LOCAL_CLIENTS : NO_ROOM_CLIENTS;
+	__u32 zero = 0;
 	void *sums = bpf_map_lookup_elem(&filled, &zero);
 	struct end_totals *sum;
 

@@ -280,6 +280,8 @@ def restart(folder, agent):
     for _ in range(1000):
         ask(asking, b"PING\r\n")
     settled(agent)
+    counts = [agent.sum(f"connections_{name}", server="10.62.1.2:6379") for name in ("opened", "met_open")]
+    check("restart: it was met open, and not opened", (counts[0], counts[1] >= 1), (0, True))
     check("restart: an open connection counts from then on", agent.sum("payload_bytes", server="10.62.1.2:6379") - before, 1000.0 * (6 + 7))
     said = agent.end()
     check("restart: the summary has the server", "10.62.1.2:6379 redis" in said)

@@ -161,7 +161,10 @@ impl FlowBook {
                 place.flow = None;
             }
             let Some(flow) = &place.flow else { continue };
-            let grown = from_client(*grown, group.is_server);
+            let mut grown = from_client(*grown, group.is_server);
+            if group.is_adopted {
+                std::mem::swap(&mut grown.opened, &mut grown.met_open);
+            }
             let (sides, bytes) = (wire_bytes(&grown), wire_bytes(&grown).iter().sum());
             *self.unseen.entry(group.network_namespace).or_default() += bytes;
             let composed = ComposedKey { server: flow.server, zones: flow.zones.clone() };
@@ -176,7 +179,8 @@ impl FlowBook {
         if self.groups.len() > KNOWN_GROUPS {
             self.groups.retain(|_, place| place.reading == self.readings);
         }
-        let [clients, servers] = traffic.remaining;
+        // Those of local clients are in the servers'.
+        let [clients, servers, _] = traffic.remaining;
         self.without_room = from_client(servers, true);
         self.without_room.add(&clients);
         self.lost_connections = traffic.lost;
@@ -303,6 +307,16 @@ mod tests {
         assert_eq!(flows, [(true, 1, [4, 40]), (false, 1, [6, 60])]);
         assert!(book.has_new_namespace());
         assert_eq!([7, 7].map(|number| book.next_namespace(&BTreeSet::from([number, 9]))), [Some(7), None]);
+    }
+
+    #[test]
+    fn connections_met_open_were_not_opened() {
+        let mut book = FlowBook::default();
+        let opened = group("10.0.0.1:6379", "10.0.0.9:0", true);
+        let adopted = SocketGroup { is_adopted: true, ..opened };
+        book.take(&reading(&[(opened, totals(1, 1)), (adopted, totals(1, 1))]), &ZoneMap::default());
+        let counts: Vec<_> = book.flows().values().map(|sums| (sums.totals.opened, sums.totals.met_open)).collect();
+        assert_eq!(counts, [(1, 1)]);
     }
 
     fn payload(book: &FlowBook) -> u64 {

@@ -49,8 +49,9 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Counter "segments" "TCP segments": |all| flow_sides(all, |flow| [flow.sent.segments, flow.received.segments]);
     Counter "retransmitted_segments" "Segments that this host sent again": |all| flows(all, |flow| flow.retransmitted_segments),
         "overhead.retransmissions" "{segment}" "Segments sent again";
-    Counter "connections_opened" "Connections opened, or met open": |all| flows(all, |flow| flow.opened),
-        "overhead.connections" "{connection}" "Connections opened, or met open";
+    Counter "connections_opened" "Connections opened": |all| flows(all, |flow| flow.opened),
+        "overhead.connections" "{connection}" "Connections opened";
+    Counter "connections_met_open" "Connections that were open before the agent followed them": |all| flows(all, |flow| flow.met_open);
     Counter "connections_closed" "Connections closed": |all| flows(all, |flow| flow.closed);
     Counter "round_trip_microseconds" "Sum of TCP's smoothed round-trip times": |all| flows(all, |flow| flow.round_trip_us);
     Counter "round_trips" "Round-trip times in this sum": |all| flows(all, |flow| flow.round_trips);
@@ -69,7 +70,7 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Amount "work_cpu_seconds" "CPU time of the server in these windows": |all| work(all, |work| work.cpu_ns as f64 / 1e9);
     Counter "encrypted_wire_bytes" "Bytes of TLS without text": encrypted_bytes;
     Counter "borrowed_wire_bytes" "Bytes divided as at another time, for lack of windows": |all| single(all.borrowed_bytes);
-    Counter "unattributed_wire_bytes" "Bytes of connections without room in the table": |all| single(all.without_room_bytes);
+    Counter "unattributed_wire_bytes" "Bytes of connections without room in the table, local ones once": |all| single(all.without_room_bytes);
     Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
     Counter "evicted_series" "Series that were added to one named (other), to make room": |all| single(all.evicted);
     Counter "failed_readings" "Readings that failed: the next one has their bytes": |all| single(all.failed_readings);

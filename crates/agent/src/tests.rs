@@ -31,6 +31,7 @@ fn flow(server: ServerLabels, client: &str, costs: Option<[f64; 2]>) -> FlowTraf
         retransmitted_bytes: 100,
         retransmitted_segments: 1,
         opened: 2,
+        met_open: 3,
         closed: 1,
         round_trip_us: 250,
         round_trips: 4,

@@ -33,7 +33,7 @@ pub fn summary(totals: &AgentTotals) -> String {
             let _ = writeln!(
                 out,
                 "  zones {client} > {server}: {requests} B of requests, {responses} B of responses, {}, {} of {} segments retransmitted{cost}",
-                counted(sums.totals.opened, "connection"),
+                counted(sums.totals.opened + sums.totals.met_open, "connection"),
                 grouped(sums.totals.retransmitted_segments),
                 grouped(sums.totals.sent.segments + sums.totals.received.segments),
             );

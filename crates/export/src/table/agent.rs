@@ -39,7 +39,7 @@ pub fn flow_fields(span_ns: [u64; 2]) -> Vec<ExportField<Vec<AgentFlowRow>>> {
         number "request_segments" ["1"], "TCP segments, client to server" => row.segments[0];
         number "response_segments" ["1"], "TCP segments, server to client" => row.segments[1];
         number "retransmitted_segments" ["1"], "segments that this host sent again" => row.retransmitted_segments;
-        number "connections_opened" ["1"], "connections opened, or met open" => row.opened;
+        number "connections_opened" ["1"], "connections opened" => row.opened;
         number "connections_closed" ["1"], "connections closed" => row.closed;
         number "round_trip_us" ["us"], "sum of TCP's smoothed round-trip times" => row.round_trip_us;
         number "round_trips" ["1"], "round-trip times in this sum" => row.round_trips;
