@@ -285,6 +285,31 @@ int change_state(__u64 *ctx)
 	return 0;
 }
 
+/* A RST that the socket does not count: one that answers a segment is not sent through it, and close() with unread data sends one after
+ * the socket is closed. The former has no options. */
+SEC("tp_btf/tcp_send_reset")
+int send_reset(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	bool is_answer = ctx[1];
+	struct followed_socket *socket;
+	struct end_totals *sum;
+	struct tcp_sock *tp;
+
+	if (!sk)
+		return 0;
+	socket = bpf_sk_storage_get(&followed, sk, 0, 0);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!socket || !tp || !(is_answer || socket->settled.is_closed))
+		return 0;
+	sum = sum_of(&socket->key);
+	if (!sum)
+		return 0;
+	add(&sum->sent_segments, 1);
+	add(&sum->sent_header_bytes, header_of(socket, is_answer ? TCP_HEADER : tp->tcp_header_len));
+	return 0;
+}
+
 /* Follows the connections of the reader's network namespace that are open already, from now on. */
 SEC("iter/tcp")
 int adopt(struct bpf_iter__tcp *ctx)

@@ -6,7 +6,7 @@
 //! # What the headers leave out
 //!
 //! Payload and segments are exact, apart from what no socket counts: repeated SYNs that a listener answers, and segments that
-//! reach a closed port or a connection in TIME-WAIT. Headers are computed from the segments. They lack SACK blocks, and assume
+//! reach a closed port, a closed socket or a connection in TIME-WAIT. Of what arrives twice, only the headers count. Headers are computed from the segments. They lack SACK blocks, and assume
 //! the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while a
 //! capture on this host shows larger frames with fewer headers.
 
@@ -158,7 +158,7 @@ pub struct TcpFollower {
     losses: MapHandle,
     adopt: Link,
     settle: Link,
-    _changes: Link,
+    _changes: [Link; 2],
 }
 
 impl TcpFollower {
@@ -186,7 +186,8 @@ impl TcpFollower {
         }
         let mut link =
             |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
-        let (adopt, settle, changes) = (link("adopt")?, link("settle_open")?, link("change_state")?);
+        let (adopt, settle) = (link("adopt")?, link("settle_open")?);
+        let changes = [link("change_state")?, link("send_reset")?];
         let follower = Self {
             by_connection,
             settings: map("settings")?,

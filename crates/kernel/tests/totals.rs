@@ -104,6 +104,27 @@ fn connections_of_one_client_share_a_sum_however_they_end() {
     assert!(follower.read().unwrap().groups.is_empty(), "each reading has what is new");
 }
 
+/// A server that closes with unread data sends a RST, after its socket is closed.
+#[test]
+fn a_reset_counts_at_both_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let Some(mut follower) = follower(&[address.port()], false) else { return };
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    exchange(&mut client, &mut server, [100, 200]);
+    client.write_all(&[b'x'; 10]).unwrap();
+    server.peek(&mut [0; 10]).unwrap();
+    drop(server);
+    assert_eq!(client.read(&mut [0; 1]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    drop(client);
+    let mut sums = Sums::default();
+    sums.read(&mut follower);
+    let ([(_, server)], [(_, client)]) = (&sums.at(true)[..], &sums.at(false)[..]) else { panic!("one group each") };
+    assert_eq!((server.sent.segments, server.sent), (client.received.segments, client.received));
+    assert_eq!((server.received, server.closed), (client.sent, 1));
+}
+
 #[test]
 fn connections_that_were_open_before_count_from_then_on() {
     let listener = TcpListener::bind("[::1]:0").unwrap();
