@@ -336,9 +336,7 @@ def prometheus(ends, folder, agent):
     if not shutil.which("prometheus"):
         return skip("prometheus", "it is not installed")
     found = subprocess.run(["promtool", "check", "metrics"], input=agent.text(), capture_output=True, text=True)
-    # It reads the older format, where the help of a counter has its whole name, and prefers seconds.
-    faults = [line for line in found.stderr.splitlines() if not line.endswith("no help text") and "microseconds" not in line]
-    check("prometheus: its tool accepts the metrics", faults, [])
+    check("prometheus: its tool accepts the metrics", (found.returncode, found.stderr), (0, ""))
     rules = ROOT / "docs/recipes/agent-rules.yml"
     found = run(["promtool", "check", "rules", rules])
     check("prometheus: its tool accepts the rules", (found.returncode, found.stderr), (0, ""))

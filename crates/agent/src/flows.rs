@@ -59,10 +59,15 @@ struct GroupEnds {
 
 impl GroupEnds {
     fn new(group: &SocketGroup) -> Self {
-        let (server, client): (SocketAddr, SocketAddr) =
-            if group.is_server { (group.local, group.remote) } else { (group.remote, group.local) };
-        Self { server: ServerEnd::new(server, group.network_namespace), client: client.ip().to_canonical() }
+        let client: SocketAddr = if group.is_server { group.remote } else { group.local };
+        let server = ServerEnd::new(server_of(group), group.network_namespace);
+        Self { server, client: client.ip().to_canonical() }
     }
+}
+
+/// Returns the server's address.
+pub fn server_of(group: &SocketGroup) -> SocketAddr {
+    if group.is_server { group.local } else { group.remote }
 }
 
 /// The ends that have sockets on this host.

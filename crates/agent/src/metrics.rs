@@ -53,7 +53,8 @@ pub const METRICS: &[AgentMetric] = metrics! {
         "overhead.connections" "{connection}" "Connections opened";
     Counter "connections_met_open" "Connections that were open before the agent followed them": |all| flows(all, |flow| flow.met_open);
     Counter "connections_closed" "Connections closed": |all| flows(all, |flow| flow.closed);
-    Counter "round_trip_microseconds" "Sum of TCP's smoothed round-trip times": |all| flows(all, |flow| flow.round_trip_us);
+    Amount "round_trip_seconds" "Sum of TCP's smoothed round-trip times":
+        |all| all.flows.iter().map(|flow| (flow_labels(flow), flow.totals.round_trip_us as f64 / 1e6)).collect();
     Counter "round_trips" "Round-trip times in this sum": |all| flows(all, |flow| flow.round_trips);
     Amount "cost" "What these bytes cost, by the prices of the configuration": flow_costs,
         "overhead.cost" "" "What the bytes cost, by the settings' prices";
