@@ -54,10 +54,10 @@ struct {
 	__array(values, struct sums_table);
 } filled SEC(".maps") = { .values = { &sums_even } };
 
-/* The sum of all keys that found no room, by whether it is the server's end. */
+/* The sums of all keys that found no room, by [`no_room`]. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, NO_ROOM_SUMS);
 	__type(key, __u32);
 	__type(value, struct end_totals);
 } remaining SEC(".maps");
@@ -72,9 +72,24 @@ struct {
 /* Too large for the stack: a zeroed sum. */
 static const struct end_totals nothing = {};
 
+static __always_inline bool is_loopback(__u32 *address)
+{
+	return !address[0] && !address[1] && address[2] == __builtin_bswap32(0xffff) && (address[3] & __builtin_bswap32(0xff000000)) == __builtin_bswap32(0x7f000000);
+}
+
+/* Whether both ends have the same host by their addresses. */
+static __always_inline bool is_local(struct connection_key *ends)
+{
+	for (int i = 0; i < 4; i++)
+		if (ends->local[i] != ends->remote[i])
+			return is_loopback(ends->local) && is_loopback(ends->remote);
+	return true;
+}
+
 static __always_inline struct end_totals *sum_of(struct totals_key *key)
 {
-	__u32 end = key->is_server, zero = 0;
+	__u32 end = key->is_server ? NO_ROOM_SERVERS : is_local(&key->ends) ? NO_ROOM_LOCAL_CLIENTS : NO_ROOM_CLIENTS;
+	__u32 zero = 0;
 	void *sums = bpf_map_lookup_elem(&filled, &zero);
 	struct end_totals *sum;
 
@@ -267,6 +282,31 @@ int change_state(__u64 *ctx)
 		begin(sk, before);
 	else if (state == TCP_CLOSE)
 		end(sk, before);
+	return 0;
+}
+
+/* A RST that the socket does not count: one that answers a segment is not sent through it, and close() with unread data sends one after
+ * the socket is closed. The former has no options. */
+SEC("tp_btf/tcp_send_reset")
+int send_reset(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	bool is_answer = ctx[1];
+	struct followed_socket *socket;
+	struct end_totals *sum;
+	struct tcp_sock *tp;
+
+	if (!sk)
+		return 0;
+	socket = bpf_sk_storage_get(&followed, sk, 0, 0);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!socket || !tp || !(is_answer || socket->settled.is_closed))
+		return 0;
+	sum = sum_of(&socket->key);
+	if (!sum)
+		return 0;
+	add(&sum->sent_segments, 1);
+	add(&sum->sent_header_bytes, header_of(socket, is_answer ? TCP_HEADER : tp->tcp_header_len));
 	return 0;
 }
 

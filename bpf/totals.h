@@ -12,6 +12,15 @@ enum totals_limits {
 	TOTALS_PORT_BYTES = 8192,
 };
 
+/* The sums of keys that found no room. */
+enum no_room {
+	NO_ROOM_CLIENTS = 0,
+	NO_ROOM_SERVERS = 1,
+	/* Their servers' ends have sums too. */
+	NO_ROOM_LOCAL_CLIENTS = 2,
+	NO_ROOM_SUMS = 3,
+};
+
 struct totals_settings {
 	/* Whether each connection has a sum of its own; otherwise, those of one client address to one server port share one. */
 	__u32 by_connection;

@@ -20,9 +20,9 @@ WHERE make_timestamp_ns(end_ns) > since AND (seen_at = 'server' OR server NOT IN
 SELECT client_zone, server_zone, sum(request_wire_bytes) AS request_bytes, sum(response_wire_bytes) AS response_bytes, sum(cost) AS cost
 FROM flows GROUP BY ALL ORDER BY cost DESC NULLS LAST, request_bytes + response_bytes DESC;
 
--- question 2: Which statements is it for? Estimated, and `within` is half of the 95% interval.
+-- question 2: Which statements is it for? Estimated, and `within` is half of the 95% interval, if all rows have one.
 SELECT system, name, left(text, 60) AS text, client_zone, server_zone, sum(operations)::BIGINT AS operations, sum(wire_bytes)::BIGINT AS bytes,
-       sqrt(sum(wire_bytes_interval::DOUBLE ** 2))::BIGINT AS within, sum(cost) AS cost
+       CASE WHEN count(wire_bytes_interval) = count(*) THEN sqrt(sum(wire_bytes_interval::DOUBLE ** 2))::BIGINT END AS within, sum(cost) AS cost
 FROM statements GROUP BY ALL ORDER BY cost DESC NULLS LAST, bytes DESC LIMIT 20;
 
 -- question 3: Which clients send most?

@@ -263,7 +263,9 @@ def agent_rows(spark, data, table):
 def agent_statements(rows, top):
     """Statements by bytes, between each pair of zones. The rows' errors are independent, so their squares add up."""
     keys = ("client_zone", "server_zone", "system", "class", "name", "text")
-    interval = lambda column: f.round(f.sqrt(f.sum(f.col(column).cast("double") ** 2))).cast("long").alias(column)
+    sums = lambda column: f.round(f.sqrt(f.sum(f.col(column).cast("double") ** 2))).cast("long")
+    # Without an interval of one row, the sum has none.
+    interval = lambda column: f.when(f.count(column) == f.count(f.lit(1)), sums(column)).alias(column)
     found = rows.withColumn("bytes", f.col("request_wire_bytes") + f.col("response_wire_bytes")).groupBy(*keys).agg(
         f.countDistinct("host").alias("hosts"), f.sum("operations").alias("operations"), interval("operations_interval"),
         f.sum("bytes").alias("bytes"), interval("wire_bytes_interval"), f.sum("cost").alias("cost"),

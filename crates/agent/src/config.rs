@@ -53,6 +53,8 @@ pub struct AgentConfig {
     pub addresses: bool,
     /// Ports of servers, in addition to those of the servers found.
     pub ports: Vec<u16>,
+    /// Servers to leave out.
+    pub exclude: Vec<ExcludedServer>,
     /// What watching may cost.
     pub budget: AgentBudget,
     /// When frames are captured.
@@ -88,6 +90,7 @@ impl Default for AgentConfig {
             statements: 50,
             addresses: true,
             ports: Vec::new(),
+            exclude: Vec::new(),
             budget: AgentBudget::default(),
             windows: AgentWindows::default(),
             otlp: None,
@@ -99,6 +102,34 @@ impl Default for AgentConfig {
             zones: ZoneMap::default(),
             prices: ZonePrices::default(),
         }
+    }
+}
+
+/// Servers with an address, a port, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExcludedServer {
+    address: Option<IpAddr>,
+    port: Option<u16>,
+}
+
+impl ExcludedServer {
+    pub fn has(&self, server: SocketAddr) -> bool {
+        self.address.is_none_or(|address| address == server.ip().to_canonical())
+            && self.port.is_none_or(|port| port == server.port())
+    }
+}
+
+impl<'de> Deserialize<'de> for ExcludedServer {
+    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        quoted(text, "10.0.0.1:6379", |text| {
+            let port = text.strip_prefix(':').and_then(|port| port.parse().ok());
+            let server = text.parse::<SocketAddr>().map(|server| (Some(server.ip()), Some(server.port())));
+            let found = server.or_else(|_| text.parse().map(|address| (Some(address), None))).ok();
+            let (address, port) = found
+                .or(port.map(|port| (None, Some(port))))
+                .ok_or_else(|| format!("no server {text}: use 10.0.0.1:6379, 10.0.0.1 or :6379"))?;
+            Ok(Self { address: address.map(|address| address.to_canonical()), port })
+        })
     }
 }
 
@@ -456,6 +487,17 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
         assert!(
             unknown.starts_with("line 1, column 1: intervall: unknown field `intervall`, expected one of `listen`")
         );
+    }
+
+    #[test]
+    fn servers_are_excluded_by_address_or_port() {
+        let exclude = parse("exclude = [\"10.0.0.1:6379\", \"::1\", \":7000\"]").unwrap().exclude;
+        let is_out = |server: &str| exclude.iter().any(|excluded| excluded.has(server.parse().unwrap()));
+        let servers =
+            ["10.0.0.1:6379", "[::ffff:10.0.0.1]:6379", "[::1]:5432", "10.9.9.9:7000", "10.0.0.1:6380", "[::2]:5432"];
+        assert_eq!(servers.map(is_out), [true, true, true, true, false, false]);
+        let mistake = parse("exclude = [\"redis\"]").unwrap_err();
+        assert_eq!(mistake, "line 1, column 11: exclude: no server redis: use 10.0.0.1:6379, 10.0.0.1 or :6379");
     }
 
     #[test]

@@ -59,10 +59,15 @@ struct GroupEnds {
 
 impl GroupEnds {
     fn new(group: &SocketGroup) -> Self {
-        let (server, client): (SocketAddr, SocketAddr) =
-            if group.is_server { (group.local, group.remote) } else { (group.remote, group.local) };
-        Self { server: ServerEnd::new(server, group.network_namespace), client: client.ip().to_canonical() }
+        let client: SocketAddr = if group.is_server { group.remote } else { group.local };
+        let server = ServerEnd::new(server_of(group), group.network_namespace);
+        Self { server, client: client.ip().to_canonical() }
     }
+}
+
+/// Returns the server's address.
+pub fn server_of(group: &SocketGroup) -> SocketAddr {
+    if group.is_server { group.local } else { group.remote }
 }
 
 /// The ends that have sockets on this host.
@@ -161,7 +166,10 @@ impl FlowBook {
                 place.flow = None;
             }
             let Some(flow) = &place.flow else { continue };
-            let grown = from_client(*grown, group.is_server);
+            let mut grown = from_client(*grown, group.is_server);
+            if group.is_adopted {
+                std::mem::swap(&mut grown.opened, &mut grown.met_open);
+            }
             let (sides, bytes) = (wire_bytes(&grown), wire_bytes(&grown).iter().sum());
             *self.unseen.entry(group.network_namespace).or_default() += bytes;
             let composed = ComposedKey { server: flow.server, zones: flow.zones.clone() };
@@ -176,7 +184,8 @@ impl FlowBook {
         if self.groups.len() > KNOWN_GROUPS {
             self.groups.retain(|_, place| place.reading == self.readings);
         }
-        let [clients, servers] = traffic.remaining;
+        // Those of local clients are in the servers'.
+        let [clients, servers, _] = traffic.remaining;
         self.without_room = from_client(servers, true);
         self.without_room.add(&clients);
         self.lost_connections = traffic.lost;
@@ -303,6 +312,16 @@ mod tests {
         assert_eq!(flows, [(true, 1, [4, 40]), (false, 1, [6, 60])]);
         assert!(book.has_new_namespace());
         assert_eq!([7, 7].map(|number| book.next_namespace(&BTreeSet::from([number, 9]))), [Some(7), None]);
+    }
+
+    #[test]
+    fn connections_met_open_were_not_opened() {
+        let mut book = FlowBook::default();
+        let opened = group("10.0.0.1:6379", "10.0.0.9:0", true);
+        let adopted = SocketGroup { is_adopted: true, ..opened };
+        book.take(&reading(&[(opened, totals(1, 1)), (adopted, totals(1, 1))]), &ZoneMap::default());
+        let counts: Vec<_> = book.flows().values().map(|sums| (sums.totals.opened, sums.totals.met_open)).collect();
+        assert_eq!(counts, [(1, 1)]);
     }
 
     fn payload(book: &FlowBook) -> u64 {

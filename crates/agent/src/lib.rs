@@ -40,6 +40,7 @@ use overhead_reading::time::unix_ns;
 use servers::WatchedServers;
 use std::collections::BTreeMap;
 use std::mem::take;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
@@ -278,7 +279,10 @@ impl Agent {
     /// Reads the totals, and searches for servers from time to time. Returns whether a period has ended.
     fn read(&mut self) -> bool {
         match raised(|| self.follower.read()) {
-            Ok(traffic) => self.books.flows.take(&traffic, &self.books.config.zones),
+            Ok(mut traffic) => {
+                traffic.groups.retain(|group, _| !self.is_excluded(flows::server_of(group)));
+                self.books.flows.take(&traffic, &self.books.config.zones);
+            }
             Err(error) => {
                 self.failed_readings += 1;
                 let fault = format!("the totals were not read, the next reading will have them: {error}");
@@ -305,6 +309,10 @@ impl Agent {
             self.end_period();
         }
         has_ended
+    }
+
+    fn is_excluded(&self, server: SocketAddr) -> bool {
+        self.books.config.exclude.iter().any(|excluded| excluded.has(server))
     }
 
     fn settle(&mut self, frames: u64, open: Duration) {
@@ -347,7 +355,8 @@ impl Agent {
 
     fn take_window(&mut self, window: Result<CapturedWindow>) {
         match window {
-            Ok(window) => {
+            Ok(mut window) => {
+                window.samples.retain(|(server, _), _| !self.is_excluded(server.address));
                 self.settle(window.frames, window.open);
                 self.books.governor.spending.dropped += window.dropped;
                 self.books.compositions.add_window(&window, &self.books.config.zones);

@@ -49,17 +49,19 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Counter "segments" "TCP segments": |all| flow_sides(all, |flow| [flow.sent.segments, flow.received.segments]);
     Counter "retransmitted_segments" "Segments that this host sent again": |all| flows(all, |flow| flow.retransmitted_segments),
         "overhead.retransmissions" "{segment}" "Segments sent again";
-    Counter "connections_opened" "Connections opened, or met open": |all| flows(all, |flow| flow.opened),
-        "overhead.connections" "{connection}" "Connections opened, or met open";
+    Counter "connections_opened" "Connections opened": |all| flows(all, |flow| flow.opened),
+        "overhead.connections" "{connection}" "Connections opened";
+    Counter "connections_met_open" "Connections that were open before the agent followed them": |all| flows(all, |flow| flow.met_open);
     Counter "connections_closed" "Connections closed": |all| flows(all, |flow| flow.closed);
-    Counter "round_trip_microseconds" "Sum of TCP's smoothed round-trip times": |all| flows(all, |flow| flow.round_trip_us);
+    Amount "round_trip_seconds" "Sum of TCP's smoothed round-trip times":
+        |all| all.flows.iter().map(|flow| (flow_labels(flow), flow.totals.round_trip_us as f64 / 1e6)).collect();
     Counter "round_trips" "Round-trip times in this sum": |all| flows(all, |flow| flow.round_trips);
     Amount "cost" "What these bytes cost, by the prices of the configuration": flow_costs,
         "overhead.cost" "" "What the bytes cost, by the settings' prices";
     Counter "statement_wire_bytes" "Bytes on the wire of a statement: the exact bytes, divided as capture windows show": part_sides,
         "overhead.statement.wire.io" "By" "Bytes on the wire of a statement, divided as capture windows show";
-    Gauge "statement_wire_bytes_low" "Its 95% interval, both sides": |all| parts(all, |part| Some(part.total.bytes.low));
-    Gauge "statement_wire_bytes_high" "Its 95% interval, both sides": |all| parts(all, |part| Some(part.total.bytes.high));
+    Gauge "statement_wire_bytes_low" "Its 95% interval, both sides": |all| parts(all, |part| part.total.has_interval.then_some(part.total.bytes.low));
+    Gauge "statement_wire_bytes_high" "Its 95% interval, both sides": |all| parts(all, |part| part.total.has_interval.then_some(part.total.bytes.high));
     Amount "statement_operations" "Operations, estimated likewise": |all| parts(all, |part| Some(part.total.operations.value)),
         "overhead.statement.operations" "" "Operations, estimated";
     Amount "statement_cost" "What the statement's bytes cost": |all| parts(all, |part| part.cost),
@@ -69,7 +71,7 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Amount "work_cpu_seconds" "CPU time of the server in these windows": |all| work(all, |work| work.cpu_ns as f64 / 1e9);
     Counter "encrypted_wire_bytes" "Bytes of TLS without text": encrypted_bytes;
     Counter "borrowed_wire_bytes" "Bytes divided as at another time, for lack of windows": |all| single(all.borrowed_bytes);
-    Counter "unattributed_wire_bytes" "Bytes of connections without room in the table": |all| single(all.without_room_bytes);
+    Counter "unattributed_wire_bytes" "Bytes of connections without room in the table, local ones once": |all| single(all.without_room_bytes);
     Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
     Counter "evicted_series" "Series that were added to one named (other), to make room": |all| single(all.evicted);
     Counter "failed_readings" "Readings that failed: the next one has their bytes": |all| single(all.failed_readings);
@@ -100,7 +102,7 @@ fn parts(all: &AgentTotals, value: fn(&PartTraffic) -> Option<f64>) -> MetricSer
 }
 
 fn part_sides(all: &AgentTotals) -> MetricSeries<'_, u64> {
-    all.parts.iter().flat_map(|part| by_side(&part_labels(part), part.sides)).collect()
+    all.parts.iter().flat_map(|part| by_side(&part_labels(part), part.total.sides)).collect()
 }
 
 fn work(all: &AgentTotals, value: fn(&ServerWork) -> f64) -> MetricSeries<'_, f64> {

@@ -31,6 +31,7 @@ fn flow(server: ServerLabels, client: &str, costs: Option<[f64; 2]>) -> FlowTraf
         retransmitted_bytes: 100,
         retransmitted_segments: 1,
         opened: 2,
+        met_open: 3,
         closed: 1,
         round_trip_us: 250,
         round_trips: 4,
@@ -53,20 +54,13 @@ fn part(server: ServerLabels, part: TrafficPart, cost: Option<f64>) -> PartTraff
     let total = PartTotal {
         part,
         wire_bytes: 1234,
-        sides: None,
+        sides: [234, 1000],
         bytes: estimate(1234.0),
         operations: estimate(12.5),
+        has_interval: cost.is_some(),
         since: 0,
     };
-    PartTraffic {
-        server,
-        at_server: true,
-        zones: ["a".to_owned(), "b".to_owned()],
-        labels,
-        total,
-        sides: [234, 1000],
-        cost,
-    }
+    PartTraffic { server, at_server: true, zones: ["a".to_owned(), "b".to_owned()], labels, total, cost }
 }
 
 pub fn totals() -> AgentTotals {

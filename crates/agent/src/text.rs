@@ -33,7 +33,7 @@ pub fn summary(totals: &AgentTotals) -> String {
             let _ = writeln!(
                 out,
                 "  zones {client} > {server}: {requests} B of requests, {responses} B of responses, {}, {} of {} segments retransmitted{cost}",
-                counted(sums.totals.opened, "connection"),
+                counted(sums.totals.opened + sums.totals.met_open, "connection"),
                 grouped(sums.totals.retransmitted_segments),
                 grouped(sums.totals.sent.segments + sums.totals.received.segments),
             );
@@ -81,12 +81,13 @@ fn statement(out: &mut String, part: &PartTraffic, all: u64) {
     let class = if class == "workload" || class.is_empty() { String::new() } else { format!(" ({class})") };
     let short: String = text.chars().take(WIDTH).collect();
     let cost = part.cost.map_or_else(String::new, |cost| format!("  cost {cost:.6}"));
+    let ends = [part.total.bytes.low, part.total.bytes.high].map(share);
+    let interval = if part.total.has_interval { format!(" ({:.1} to {:.1})", ends[0], ends[1]) } else { String::new() };
     let _ = writeln!(
         out,
-        "    {:>5.1}% ({:.1} to {:.1})  {:<WIDTH$} {:>10}{cost}",
+        "    {:>5.1}%{:<17} {:<WIDTH$} {:>10}{cost}",
         share(part.total.wire_bytes as f64),
-        share(part.total.bytes.low),
-        share(part.total.bytes.high),
+        interval,
         format!("{short}{class}"),
         bytes_label(part.total.wire_bytes as f64),
     );

@@ -71,7 +71,6 @@ pub struct PartTraffic {
     /// Its [`labels`].
     pub labels: [String; 3],
     pub total: PartTotal,
-    pub sides: [u64; 2],
     pub cost: Option<f64>,
 }
 
@@ -81,7 +80,8 @@ impl PartTraffic {
         self.total.wire_bytes += more.total.wire_bytes;
         self.total.bytes = sum(&self.total.bytes, &more.total.bytes);
         self.total.operations = sum(&self.total.operations, &more.total.operations);
-        self.sides.iter_mut().zip(more.sides).for_each(|(sum, bytes)| *sum += bytes);
+        self.total.sides.iter_mut().zip(more.total.sides).for_each(|(sum, bytes)| *sum += bytes);
+        self.total.has_interval &= more.total.has_interval;
         self.cost = self.cost.zip(more.cost).map(|(cost, more)| cost + more);
     }
 
@@ -95,7 +95,7 @@ impl PartTraffic {
 pub fn names(part: &TrafficPart) -> [&str; 3] {
     match part {
         TrafficPart::Operations { class, name, statement, .. } => [class.name(), name, statement],
-        TrafficPart::Other | TrafficPart::Unknown => ["", part.name(), ""],
+        TrafficPart::Other | TrafficPart::Unfinished | TrafficPart::Unknown => ["", part.name(), ""],
     }
 }
 
@@ -215,10 +215,9 @@ impl AgentBooks {
             let (server, zones) = (self.server(&key.server), zone_names(&key.zones));
             let at_server = here.contains(&key.server);
             for total in totals(&composed.periods).into_iter().filter(|total| total.wire_bytes > 0) {
-                let sides = composed.sides(&total);
-                let cost = costs(&self.config.prices, &key.zones, sides).map(|costs| costs.iter().sum());
+                let cost = costs(&self.config.prices, &key.zones, total.sides).map(|costs| costs.iter().sum());
                 let (server, zones, labels) = (server.clone(), zones.clone(), labels(&total.part));
-                parts.push(PartTraffic { server, at_server, zones, labels, total, sides, cost });
+                parts.push(PartTraffic { server, at_server, zones, labels, total, cost });
             }
         }
         let full_key = |part: &PartTraffic| (part.server.clone(), part.zones.clone(), key(part));
@@ -258,16 +257,17 @@ impl AgentBooks {
         };
         let statement_row = |part: PartTraffic| {
             let [class, name, text] = names(&part.total.part).map(str::to_owned);
-            let PartTotal { bytes, operations, .. } = &part.total;
+            let PartTotal { bytes, operations, has_interval, .. } = &part.total;
+            let interval = |estimate| has_interval.then(|| half_width(estimate));
             AgentStatementRow {
                 class,
                 protocol: part.total.part.protocol().map_or("", Protocol::name).to_owned(),
                 name,
                 text,
-                wire_bytes: part.sides,
-                wire_bytes_interval: half_width(bytes),
+                wire_bytes: part.total.sides,
+                wire_bytes_interval: interval(bytes),
                 operations: operations.value.round() as u64,
-                operations_interval: half_width(operations),
+                operations_interval: interval(operations),
                 cost_nano: part.cost.map(nano),
                 key: row_key(part.server, part.at_server, part.zones),
             }

@@ -1,5 +1,7 @@
 //! Short captures, which show the composition of the traffic of each server and client.
 
+mod sampler;
+
 use super::servers::ServerEnd;
 use super::work::{ServerWork, WorkCounting, WorkPlan};
 use anyhow::Result;
@@ -7,11 +9,11 @@ use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
 use overhead_capture::{FrameSource, KernelFilter, NextFrame};
 use overhead_dissect::{Dissector, Selection};
 use overhead_kernel::{ETHERNET_HEADER, raised};
-use overhead_model::{
-    Account, Class, ConnectionEnds, LinkType, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
-};
-use overhead_report::composition::{PartBytes, TrafficPart};
-use std::collections::{BTreeMap, HashMap};
+use overhead_model::{Class, LinkType};
+use overhead_reading::time::unix_ns;
+use overhead_report::composition::{TrafficPart, WindowSample};
+use sampler::OperationSampler;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -21,25 +23,14 @@ const BUFFER_BYTES: u32 = 16 << 20;
 /// Bytes that the connections of a window may hold, and that they may decompress beyond the usual ratio: the agent runs beside the servers.
 const MOST_HELD: usize = 32 << 20;
 
-/// The parts of the traffic of a server with a client.
-pub type PartsByEnds = HashMap<(ServerEnd, IpAddr), BTreeMap<TrafficPart, WindowPart>>;
+/// Time for which a window follows its operations after its end.
+const FOLLOWED: Duration = Duration::from_secs(1);
 
-/// A part's traffic in a window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WindowPart {
-    pub bytes: PartBytes,
-    /// Operations that the end of the window cut, and the captured bytes of their answers.
-    pub cut: u64,
-    pub cut_bytes: u64,
-}
+/// The kernel hands a frame over within half of this time.
+const HANDOVER: Duration = Duration::from_millis(20);
 
-impl WindowPart {
-    pub fn add(&mut self, more: &Self) {
-        self.bytes.add(more.bytes);
-        self.cut += more.cut;
-        self.cut_bytes += more.cut_bytes;
-    }
-}
+/// What a window shows of the traffic of a server with a client.
+pub type SamplesByEnds = HashMap<(ServerEnd, IpAddr), WindowSample>;
 
 /// What to capture.
 #[derive(Clone)]
@@ -56,7 +47,11 @@ pub struct WindowPlan {
 
 /// The traffic of a window.
 pub struct CapturedWindow {
-    pub parts: PartsByEnds,
+    /// Number of the network namespace.
+    pub number: u32,
+    pub samples: SamplesByEnds,
+    /// Time in which it sampled operations.
+    pub sampled: Duration,
     pub frames: u64,
     pub dropped: u64,
     /// Time with an open packet socket.
@@ -66,7 +61,7 @@ pub struct CapturedWindow {
 }
 
 impl WindowPlan {
-    /// Captures for the length of the window, on all interfaces of the namespace.
+    /// Captures the operations that start in the window, on all interfaces of the namespace, until they are answered and acknowledged.
     pub fn capture(&self) -> Result<CapturedWindow> {
         let counting = WorkCounting::load(self.work.as_ref());
         let started = Instant::now();
@@ -75,42 +70,63 @@ impl WindowPlan {
         options.buffer_bytes = BUFFER_BYTES;
         options.filter = KernelFilter::new(self.selection.ports.iter().map(|(port, _)| *port), None);
         let mut source = raised(|| LiveSource::open(&options))?;
-        let tally = PartTally::new(self.number, link_header(source.link_type()));
-        let mut dissector = Dissector::new(self.selection.clone(), tally).within(MOST_HELD);
-        let counting = counting.start();
-        let end = Instant::now() + self.length;
-        let mut frames = 0_u64;
-        while Instant::now() < end {
-            match source.next_frame()? {
-                NextFrame::Frame(frame) => dissector.frame(&frame),
-                NextFrame::Idle => continue,
-                NextFrame::End => break,
+        let mut counting = Some(counting.start());
+        let (from_ns, mut due) = (unix_ns(), Instant::now() + self.length);
+        let sampler = OperationSampler::new(self.number, link_header(source.link_type()), from_ns);
+        let mut dissector = Dissector::new(self.selection.clone(), sampler).within(MOST_HELD);
+        dissector.listen(true);
+        let (mut frames, mut work, mut handed_over) = (0_u64, Ok(None), Instant::now());
+        let mut end_ns = u64::MAX;
+        source.wait_until(Some(due));
+        loop {
+            let now = Instant::now();
+            if let Some(counting) = counting.take_if(|_| now >= due) {
+                work = counting.end();
+                end_ns = unix_ns();
+                dissector.tally_mut().end_ns = end_ns;
+                (handed_over, due) = (Instant::now() + HANDOVER, Instant::now() + FOLLOWED);
+                source.wait_until(Some(handed_over));
+            } else if now >= due {
+                break;
             }
-            frames += 1;
+            let time_ns = match source.next_frame()? {
+                NextFrame::Frame(frame) => {
+                    dissector.frame(&frame);
+                    frames += 1;
+                    frame.time_ns
+                }
+                NextFrame::Idle => 0,
+                NextFrame::End => break,
+            };
+            if counting.is_none() && (time_ns >= end_ns || Instant::now() >= handed_over) {
+                if dissector.tally_mut().is_settled() {
+                    break;
+                }
+                source.wait_until(Some(due));
+            }
         }
-        let work = counting.end();
         source.end_window();
         let dropped = source.kernel().value().map_or(0, |kernel| kernel.dropped);
         drop(source);
         let open = started.elapsed();
-        let (tally, _) = dissector.finish();
-        let parts = tally.into_parts();
+        dissector.tally_mut().is_over = true;
+        let samples = dissector.finish().0.into_samples();
         let with_operations = |work| {
             let server = self.work.as_ref()?.server;
-            Some((server, ServerWork { operations: operations(server, &parts), ..work? }))
+            Some((server, ServerWork { operations: operations(server, &samples), ..work? }))
         };
         let work = work.map(with_operations).map_err(|error| error.to_string());
-        Ok(CapturedWindow { parts, frames, dropped, open, work })
+        let sampled = Duration::from_nanos(end_ns.saturating_sub(from_ns));
+        Ok(CapturedWindow { number: self.number, samples, sampled, frames, dropped, open, work })
     }
 }
 
 /// Returns the number of a server's operations.
-fn operations(server: ServerEnd, parts: &PartsByEnds) -> u64 {
-    let is_operation = |part: &TrafficPart| {
-        !matches!(part, TrafficPart::Operations { class: Class::Unmatched, .. } | TrafficPart::Unknown)
-    };
-    let parts = parts.iter().filter(|((end, _), _)| *end == server).flat_map(|(_, parts)| parts);
-    parts.filter(|(part, _)| is_operation(part)).map(|(_, traffic)| traffic.bytes.count).sum()
+fn operations(server: ServerEnd, samples: &SamplesByEnds) -> u64 {
+    let is_operation =
+        |part: &TrafficPart| matches!(part, TrafficPart::Operations { class, .. } if *class != Class::Unmatched);
+    let parts = samples.iter().filter(|((end, _), _)| *end == server).flat_map(|(_, sample)| &sample.parts);
+    parts.filter(|(part, _)| is_operation(part)).map(|(_, bytes)| bytes.count).sum()
 }
 
 /// Returns the bytes of the link header that a frame has in a capture.
@@ -119,81 +135,5 @@ fn link_header(link: LinkType) -> u64 {
         LinkType::LINUX_SLL => 16,
         LinkType::LINUX_SLL2 => 20,
         _ => ETHERNET_HEADER,
-    }
-}
-
-/// Adds up operations by the ends of their connection.
-struct PartTally {
-    network_namespace: u32,
-    /// Length in the capture: on `any`, it differs from that on the wire.
-    link_header: u64,
-    rows: BTreeMap<TrafficPart, RowId>,
-    parts: Vec<TrafficPart>,
-    sums: HashMap<(ServerEnd, IpAddr), HashMap<RowId, WindowPart>>,
-    current: Option<ConnectionEnds>,
-}
-
-impl PartTally {
-    fn new(network_namespace: u32, link_header: u64) -> Self {
-        let (rows, parts, sums) = (BTreeMap::new(), Vec::new(), HashMap::new());
-        Self { network_namespace, link_header, rows, parts, sums, current: None }
-    }
-
-    fn add(&mut self, row: RowId, more: &WindowPart) {
-        let Some(ConnectionEnds { client, server, .. }) = self.current else { return };
-        let ends = (ServerEnd::new(server, self.network_namespace), client.ip().to_canonical());
-        self.sums.entry(ends).or_default().entry(row).or_default().add(more);
-    }
-
-    /// Returns the bytes as they are on a wire.
-    fn wire_bytes(&self, totals: &SideTotals) -> u64 {
-        let link = totals.amounts[Account::Link];
-        totals.amounts.total() - link + link * ETHERNET_HEADER / self.link_header
-    }
-
-    fn into_parts(self) -> PartsByEnds {
-        let part = |(RowId(number), traffic)| Some((self.parts.get(usize::try_from(number).ok()?)?.clone(), traffic));
-        self.sums.into_iter().map(|(ends, sums)| (ends, sums.into_iter().filter_map(part).collect())).collect()
-    }
-}
-
-impl Tally for PartTally {
-    fn row(&mut self, key: RowKey<'_>) -> RowId {
-        let (name, statement) = (key.name.to_owned(), key.statement.to_owned());
-        let part = TrafficPart::Operations { class: key.class, protocol: key.protocol, name, statement };
-        let next = RowId(self.parts.len() as u64);
-        *self.rows.entry(part).or_insert_with_key(|part| {
-            self.parts.push(part.clone());
-            next
-        })
-    }
-
-    fn operation(&mut self, row: RowId, operation: &Operation) {
-        self.operations(row, operation, 1);
-    }
-
-    fn operations(&mut self, row: RowId, operation: &Operation, times: u64) {
-        let wire_bytes = operation.sides.each_ref().map(|side| self.wire_bytes(side) * times);
-        let is_cut = operation.outcome == Outcome::Unanswered;
-        let (cut, cut_bytes) = if is_cut { (times, wire_bytes[1]) } else { (0, 0) };
-        self.add(row, &WindowPart { bytes: PartBytes { count: times, wire_bytes }, cut, cut_bytes });
-    }
-
-    fn late(&mut self, row: RowId, side: Side, totals: &SideTotals) {
-        let mut wire_bytes = [0; 2];
-        wire_bytes[side as usize] = self.wire_bytes(totals);
-        self.add(row, &WindowPart { bytes: PartBytes { count: 0, wire_bytes }, ..WindowPart::default() });
-    }
-
-    fn wants_ends(&self) -> bool {
-        true
-    }
-
-    fn turn_to(&mut self, ends: &ConnectionEnds) {
-        self.current = Some(*ends);
-    }
-
-    fn swap_ends(&mut self) {
-        self.current.iter_mut().for_each(|ends| std::mem::swap(&mut ends.client, &mut ends.server));
     }
 }

@@ -1,9 +1,9 @@
-//! Serves metrics to Prometheus, in the OpenMetrics text format.
+//! Serves metrics to Prometheus: in the OpenMetrics text format to those who accept it, and in the older one to others.
 
 use anyhow::{Context, Result};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -34,6 +34,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Time after which a slow scraper is disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OLDER_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The path of the metrics.
 pub const METRICS: &str = "/metrics";
@@ -197,12 +198,15 @@ async fn serve(stream: TcpStream, admission: ScrapeAdmission, has_asked: Arc<Ato
 
 async fn answer(request: Request<Incoming>, admission: ScrapeAdmission) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = admission.paths.iter().find(|path| **path == request.uri().path());
+    let accepts = request.headers().get_all(ACCEPT).iter().filter_map(|accepted| accepted.to_str().ok());
+    let is_new = accepts.into_iter().any(|accepted| accepted.contains("application/openmetrics-text"));
     let (status, text) = match (request.method(), path) {
         _ if !admission.has(&request) => {
             let fix: &[u8] = b"send the agent's token, as `Authorization: Bearer TOKEN`\n";
             (StatusCode::UNAUTHORIZED, Bytes::from_static(fix))
         }
         (&Method::GET, Some(path)) => match admission.body(path).await {
+            Some(body) if **path == *METRICS && !is_new => (StatusCode::OK, older_format(&body).into()),
             Some(body) => (StatusCode::OK, body),
             None => (StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(b"the capture is over\n")),
         },
@@ -210,7 +214,8 @@ async fn answer(request: Request<Incoming>, admission: ScrapeAdmission) -> Resul
         _ => (StatusCode::METHOD_NOT_ALLOWED, Bytes::from_static(b"GET /metrics\n")),
     };
     let kind = match (status, path) {
-        (StatusCode::OK, Some(&METRICS)) => FORMAT,
+        (StatusCode::OK, Some(&METRICS)) if is_new => FORMAT,
+        (StatusCode::OK, Some(&METRICS)) => OLDER_FORMAT,
         (StatusCode::OK, _) => "application/json",
         _ => "text/plain; charset=utf-8",
     };
@@ -218,6 +223,29 @@ async fn answer(request: Request<Incoming>, admission: ScrapeAdmission) -> Resul
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
+}
+
+/// Returns metrics in Prometheus's older text format, where a name has its suffix everywhere.
+fn older_format(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let suffixes = text.lines().filter_map(|line| match line.strip_prefix("# TYPE ")?.split_once(' ')? {
+        (name, "counter") => Some((name, "_total")),
+        (name, "info") => Some((name, "_info")),
+        _ => None,
+    });
+    let suffixes: HashMap<&str, &str> = suffixes.collect();
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(kind), Some(name), Some(rest)) if suffixes.contains_key(name) => {
+                let rest = if (kind, rest) == ("TYPE", "info") { "gauge" } else { rest };
+                out.extend(["# ", kind, " ", name, suffixes[name], " ", rest, "\n"]);
+            }
+            _ => out.extend([line, "\n"]),
+        }
+    }
+    out
 }
 
 /// Returns the metrics in the OpenMetrics text format.
@@ -263,6 +291,15 @@ pub fn counter<'a, V: EncodeCounterValue>(
 mod tests {
     use super::*;
     use std::io::{Read, Write};
+
+    #[test]
+    fn names_have_their_suffix_everywhere_in_the_older_format() {
+        let new = "# HELP a_b Bytes\n# TYPE a_b counter\na_b_total{x=\"# y\"} 1\n# HELP c C\n# TYPE c info\nc_info{v=\"1\"} 1\n\
+                   # HELP d D\n# TYPE d gauge\nd 2\n# EOF\n";
+        let old = "# HELP a_b_total Bytes\n# TYPE a_b_total counter\na_b_total{x=\"# y\"} 1\n# HELP c_info C\n# TYPE c_info gauge\n\
+                   c_info{v=\"1\"} 1\n# HELP d D\n# TYPE d gauge\nd 2\n";
+        assert_eq!(older_format(new.as_bytes()), old);
+    }
 
     fn scrape(address: SocketAddr) -> String {
         let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -6,7 +6,7 @@
 //! # What the headers leave out
 //!
 //! Payload and segments are exact, apart from what no socket counts: repeated SYNs that a listener answers, and segments that
-//! reach a closed port or a connection in TIME-WAIT. Headers are computed from the segments. They lack SACK blocks, and assume
+//! reach a closed port, a closed socket or a connection in TIME-WAIT. Of what arrives twice, only the headers count. Headers are computed from the segments. They lack SACK blocks, and assume
 //! the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while a
 //! capture on this host shows larger frames with fewer headers.
 
@@ -78,6 +78,8 @@ pub struct SocketTotals {
     pub retransmitted_segments: u64,
     /// Connections that were opened, or met open if the group is adopted, and those that were closed.
     pub opened: u64,
+    /// Connections met open that were moved here from `opened`.
+    pub met_open: u64,
     pub closed: u64,
     /// Sum of smoothed round-trip times, microseconds, and how many it has.
     pub round_trip_us: u64,
@@ -101,7 +103,7 @@ impl SocketTotals {
 counter_sums! {
     SegmentTotals { segments, payload_bytes, header_bytes }
     SocketTotals {
-        sent, received, retransmitted_bytes, retransmitted_segments, opened, closed, round_trip_us, round_trips,
+        sent, received, retransmitted_bytes, retransmitted_segments, opened, met_open, closed, round_trip_us, round_trips,
     }
 }
 
@@ -121,6 +123,7 @@ impl From<types::end_totals> for SocketTotals {
             retransmitted_bytes: of.retransmitted_bytes,
             retransmitted_segments: of.retransmitted_segments,
             opened: of.opened,
+            met_open: 0,
             closed: of.closed,
             round_trip_us: of.round_trip_us,
             round_trips: of.round_trips,
@@ -134,8 +137,9 @@ pub struct FollowedTraffic {
     /// Groups with traffic since the last reading, and this traffic. Both ends of a connection between processes of this host have
     /// a group each.
     pub groups: BTreeMap<SocketGroup, SocketTotals>,
-    /// The traffic of groups that found no room, since the start: of clients' sockets, and of servers'.
-    pub remaining: [SocketTotals; 2],
+    /// The traffic of groups that found no room, since the start: of clients' sockets, of servers', and of clients' whose servers are on
+    /// this host by their addresses.
+    pub remaining: [SocketTotals; 3],
     /// Connections that could not be followed for lack of memory, since the start.
     pub lost: u64,
 }
@@ -154,7 +158,7 @@ pub struct TcpFollower {
     losses: MapHandle,
     adopt: Link,
     settle: Link,
-    _changes: Link,
+    _changes: [Link; 2],
 }
 
 impl TcpFollower {
@@ -182,7 +186,8 @@ impl TcpFollower {
         }
         let mut link =
             |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
-        let (adopt, settle, changes) = (link("adopt")?, link("settle_open")?, link("change_state")?);
+        let (adopt, settle) = (link("adopt")?, link("settle_open")?);
+        let changes = [link("change_state")?, link("send_reset")?];
         let follower = Self {
             by_connection,
             settings: map("settings")?,
@@ -234,7 +239,7 @@ impl TcpFollower {
             }
         }
         let at = |end: u32| Ok::<_, Error>(value::<types::end_totals>(&self.remaining, end)?.into());
-        let (remaining, lost) = ([at(0)?, at(1)?], value::<types::totals_losses>(&self.losses, 0)?.lost);
+        let (remaining, lost) = ([at(0)?, at(1)?, at(2)?], value::<types::totals_losses>(&self.losses, 0)?.lost);
         Ok(FollowedTraffic { groups: take(&mut self.taken), remaining, lost })
     }
 }

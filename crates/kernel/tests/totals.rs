@@ -30,7 +30,7 @@ struct Sums(BTreeMap<SocketGroup, SocketTotals>);
 impl Sums {
     fn read(&mut self, follower: &mut TcpFollower) {
         let traffic = follower.read().unwrap();
-        assert_eq!((traffic.lost, traffic.remaining), (0, [SocketTotals::default(); 2]));
+        assert_eq!((traffic.lost, traffic.remaining), (0, [SocketTotals::default(); 3]));
         for (group, grown) in traffic.groups {
             self.0.entry(group).or_default().add(&grown);
         }
@@ -104,6 +104,27 @@ fn connections_of_one_client_share_a_sum_however_they_end() {
     assert!(follower.read().unwrap().groups.is_empty(), "each reading has what is new");
 }
 
+/// A server that closes with unread data sends a RST, after its socket is closed.
+#[test]
+fn a_reset_counts_at_both_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let Some(mut follower) = follower(&[address.port()], false) else { return };
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    exchange(&mut client, &mut server, [100, 200]);
+    client.write_all(&[b'x'; 10]).unwrap();
+    server.peek(&mut [0; 10]).unwrap();
+    drop(server);
+    assert_eq!(client.read(&mut [0; 1]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    drop(client);
+    let mut sums = Sums::default();
+    sums.read(&mut follower);
+    let ([(_, server)], [(_, client)]) = (&sums.at(true)[..], &sums.at(false)[..]) else { panic!("one group each") };
+    assert_eq!((server.sent.segments, server.sent), (client.received.segments, client.received));
+    assert_eq!((server.received, server.closed), (client.sent, 1));
+}
+
 #[test]
 fn connections_that_were_open_before_count_from_then_on() {
     let listener = TcpListener::bind("[::1]:0").unwrap();
@@ -140,6 +161,7 @@ fn a_full_table_has_room_again_after_a_reading() {
     assert_eq!((traffic.groups.len(), traffic.lost), (65_536, 0));
     let sums = || traffic.groups.values().chain(&traffic.remaining);
     assert_eq!(sums().map(|sum| sum.opened).sum::<u64>(), 2 * 35_001, "what found no room is counted");
+    assert_eq!(traffic.remaining[0], SocketTotals::default(), "the servers' ends have local connections");
     let new = connect(0);
     exchange(&mut open.0, &mut open.1, [10, 20]);
     let later = follower.read().unwrap();

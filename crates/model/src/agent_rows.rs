@@ -74,11 +74,11 @@ pub struct AgentStatementRow {
     pub text: String,
     /// Of requests and of responses.
     pub wire_bytes: [u64; 2],
-    /// Half of the 95% interval of both.
-    pub wire_bytes_interval: u64,
+    /// Half of the 95% interval of both; absent if too few windows have the statement.
+    pub wire_bytes_interval: Option<u64>,
     pub operations: u64,
-    /// Half of the 95% interval.
-    pub operations_interval: u64,
+    /// Half of the 95% interval; absent likewise.
+    pub operations_interval: Option<u64>,
     /// Billionths of the price's unit; absent without a price.
     pub cost_nano: Option<u64>,
 }

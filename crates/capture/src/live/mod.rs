@@ -93,6 +93,8 @@ pub struct LiveSource {
     stopping: Option<Instant>,
     /// The last call found nothing, so the next one waits first.
     waits: bool,
+    /// When waiting for a frame ends at the latest, if set.
+    deadline: Option<Instant>,
     /// Kept only if the ring is read here; libpcap has its own.
     state: LinkState,
     totals: LiveTotals,
@@ -138,6 +140,7 @@ impl LiveSource {
             stop,
             stopping: None,
             waits: false,
+            deadline: None,
             state: LinkState::default(),
             totals: LiveTotals::default(),
             kernel: KernelStats::default(),
@@ -184,9 +187,15 @@ impl LiveSource {
         self.ring.is_some()
     }
 
-    /// Waits for the ring, a stop, or `WAIT`.
+    /// Makes [`FrameSource::next_frame`] return at this time, if there is no frame. `None` removes the limit.
+    pub fn wait_until(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
+    /// Waits for the ring, a stop, the deadline, or `WAIT`.
     fn wait(&mut self) -> io::Result<()> {
         let longest = self.stopping.map_or(WAIT, |since| DRAIN.saturating_sub(since.elapsed()));
+        let longest = self.deadline.map_or(longest, |at| longest.min(at.saturating_duration_since(Instant::now())));
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(longest.subsec_nanos()) };
         let mut ready =
             [PollFd::new(&self.capture, PollFlags::IN), PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];

@@ -39,7 +39,7 @@ pub fn flow_fields(span_ns: [u64; 2]) -> Vec<ExportField<Vec<AgentFlowRow>>> {
         number "request_segments" ["1"], "TCP segments, client to server" => row.segments[0];
         number "response_segments" ["1"], "TCP segments, server to client" => row.segments[1];
         number "retransmitted_segments" ["1"], "segments that this host sent again" => row.retransmitted_segments;
-        number "connections_opened" ["1"], "connections opened, or met open" => row.opened;
+        number "connections_opened" ["1"], "connections opened" => row.opened;
         number "connections_closed" ["1"], "connections closed" => row.closed;
         number "round_trip_us" ["us"], "sum of TCP's smoothed round-trip times" => row.round_trip_us;
         number "round_trips" ["1"], "round-trip times in this sum" => row.round_trips;
@@ -54,15 +54,15 @@ pub fn statement_fields(span_ns: [u64; 2]) -> Vec<ExportField<Vec<AgentStatement
     fields.extend(columns! { StatementField |row|
         text "class", "workload, setup, background or unmatched; empty if unknown" => row.class.as_str().into();
         text "protocol", "protocol; empty if unknown" => row.protocol.as_str().into();
-        text "name", "name of the operations; (other) or (unknown)" => row.name.as_str().into();
+        text "name", "name of the operations; (other), (unfinished) or (unknown)" => row.name.as_str().into();
         text "text", "the statement, without user data; empty if there is none" => row.text.as_str().into();
         number "request_wire_bytes" ["bytes"],
             "estimated bytes on the wire, client to server; all rows add up to those of agent_flows" => row.wire_bytes[0];
         number "response_wire_bytes" ["bytes"], "estimated bytes on the wire, server to client" => row.wire_bytes[1];
-        number "wire_bytes_interval" ["bytes"],
-            "half of the 95% interval of the bytes, both ways" => row.wire_bytes_interval;
+        maybe "wire_bytes_interval" ["bytes"],
+            "half of the 95% interval of the bytes, both ways; absent if too few windows have the statement" => row.wire_bytes_interval;
         number "operations" ["1"], "estimated operations" => row.operations;
-        number "operations_interval" ["1"], "half of their 95% interval" => row.operations_interval;
+        maybe "operations_interval" ["1"], "half of their 95% interval; absent likewise" => row.operations_interval;
         maybe "cost_nano" ["1e-9"], COST => row.cost_nano;
     });
     fields

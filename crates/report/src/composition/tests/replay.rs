@@ -125,15 +125,13 @@ impl RecordedHour {
         let (mut periods, mut soon) = (CompositionPeriods::new(PARTS), Composition::new(PARTS));
         for start in (0..HOUR).step_by(1_000) {
             let at = start + random.below(991) as usize;
-            let window = self.between(at, at + 10);
-            let total = sum(&window);
-            let parts = || keys.iter().zip(window).filter(|(_, of)| of.count > 0);
-            periods.add_window(total, parts());
+            let sample = window(keys.iter().zip(self.between(at, at + 10)).filter(|(_, of)| of.count > 0));
+            periods.add_window(&sample);
             if start < SOON {
-                soon.add_window(total, parts());
+                soon.add_window(&sample);
             }
             if (start + 1_000) % PERIOD == 0 {
-                periods.end_period(sum(&self.between(start + 1_000 - PERIOD, start + 1_000)), 0.01);
+                periods.end_period([0, sum(&self.between(start + 1_000 - PERIOD, start + 1_000))], 0.01);
             }
         }
         let truth = self.between(0, HOUR);
@@ -145,7 +143,7 @@ impl RecordedHour {
             replay.holding[at] = [holds(found.bytes, truth[at].total()), holds(found.operations, truth[at].count)];
         }
         let truth = self.between(0, SOON);
-        let share = ratios_of(soon, 0.01, &keys[0]).bytes.value;
+        let share = ratios_of(soon, 0.01, &keys[0]).bytes.values[1];
         replay.soon = share - truth[0].total() as f64 / sum(&truth) as f64;
         replay
     }
