@@ -48,6 +48,8 @@ pub struct Panel {
     pub lines: Vec<PanelLine>,
     /// Bytes by account at each place, in stack order; empty at places without a measurement.
     pub bands: Vec<Vec<(Account, f64)>>,
+    /// Bytes by account that belong to no place, drawn across the panel; empty without any.
+    pub level: Vec<(Account, f64)>,
 }
 
 /// A line of a panel.
@@ -74,14 +76,20 @@ impl Panel {
     /// Maximum lines in a panel: more cannot be told apart.
     pub const LINES: usize = 5;
 
+    /// Returns the stacks that have bytes.
+    pub(crate) fn stacks(&self) -> impl Iterator<Item = &Vec<(Account, f64)>> {
+        self.bands.iter().chain([&self.level]).filter(|stack| !stack.is_empty())
+    }
+
     fn values(&self) -> impl Iterator<Item = f64> {
         let points = self.lines.iter().flat_map(|line| line.points.iter().flatten());
         let points = points.flat_map(|point| [point.spread.median, point.spread.min, point.spread.max]);
-        points.chain(self.lines.iter().filter_map(|line| line.level)).chain(self.bands.iter().map(|stack| sum(stack)))
+        points.chain(self.lines.iter().filter_map(|line| line.level)).chain(self.stacks().map(|stack| sum(stack)))
     }
 }
 
 const NAME: Face = Face::new(12.0, Weight::Bold, INK);
+const NAME_LEADING: f64 = 16.0;
 const TOTAL: Face = Face::new(10.5, Weight::Regular, INK);
 /// Minimum width of a panel, and the heights of one of several and of a single one.
 const MIN_WIDTH: f64 = 190.0;
@@ -94,8 +102,10 @@ const POINT: f64 = 7.0;
 const RING: f64 = 1.5;
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const WIDE: f64 = 10.0;
-/// Share of the highest stack below which an account is neither drawn nor in the legend.
+/// Share of each stack below which an account is not in the legend.
 const VISIBLE: f64 = 0.002;
+/// Height of an axis over the highest stack, whose sum stands above it.
+const HEADROOM: f64 = 1.1;
 /// Width of a stack without neighbours.
 const BAR: f64 = 22.0;
 
@@ -117,7 +127,8 @@ pub(super) fn laid_out(figure: &PanelFigure, title: Option<&str>) -> Result<Scen
     let height = HEIGHTS[usize::from(figure.panels.len() == 1)];
     for (row, axis) in figure.panels.chunks(figure.columns.max(1)).zip(axes.iter().cycle()) {
         for panels in row.chunks(columns) {
-            top += if figure.panels.len() > 1 { 26.0 } else { 10.0 };
+            let lines = panels.iter().map(|panel| name_lines(panel, width).len()).max().unwrap_or(0);
+            top += 10.0 + NAME_LEADING * lines as f64;
             for (at, panel) in panels.iter().enumerate() {
                 let left = left + at as f64 * (width + GUTTER);
                 let field = PlotField { left, right: left + width, top, height };
@@ -138,7 +149,8 @@ pub(super) fn laid_out(figure: &PanelFigure, title: Option<&str>) -> Result<Scen
 fn axes(figure: &PanelFigure) -> Option<Vec<Axis>> {
     let has_bands = figure.panels.iter().any(|panel| !panel.bands.is_empty());
     if has_bands {
-        let row = |row: &[Panel]| Axis::over(row.iter().flat_map(Panel::values), false, Axis::logarithmic);
+        let values = |row: &[Panel]| row.iter().flat_map(Panel::values).map(|sum| sum * HEADROOM).collect::<Vec<_>>();
+        let row = |row: &[Panel]| Axis::over(values(row).into_iter(), false, Axis::logarithmic);
         let all: Vec<Option<Axis>> = figure.panels.chunks(figure.columns.max(1)).map(row).collect();
         return all.into_iter().collect();
     }
@@ -150,9 +162,11 @@ fn axes(figure: &PanelFigure) -> Option<Vec<Axis>> {
 
 /// Returns the names of the lines, or the accounts of the bands, with their colours.
 fn entries(figure: &PanelFigure) -> Vec<(String, Rgb)> {
-    let stacks = || figure.panels.iter().flat_map(|panel| &panel.bands);
-    let visible = stacks().map(|stack| sum(stack)).fold(0.0, f64::max) * VISIBLE;
-    let is_used = |account: &Account| stacks().flatten().any(|(of, bytes)| of == account && *bytes > visible);
+    let stacks = || figure.panels.iter().flat_map(Panel::stacks);
+    let has = |stack: &[(Account, f64)], account| {
+        stack.iter().any(|(of, bytes)| *of == account && *bytes > sum(stack) * VISIBLE)
+    };
+    let is_used = |account: &Account| stacks().any(|stack| has(stack, *account));
     let accounts = Account::ALL.into_iter().filter(is_used);
     let series = figure.series.iter().filter(|name| !name.is_empty()).cloned().zip(palette::LINES);
     series.chain(accounts.map(|account| (account.name().to_owned(), palette::account(account)))).collect()
@@ -193,9 +207,17 @@ fn parts(places: &[String]) -> Vec<f64> {
     all.iter().map(|at| (at - first) / (last - first)).collect()
 }
 
+/// Returns the lines of a panel's name: one if it fits, or one for each of its parts.
+fn name_lines(panel: &Panel, width: f64) -> Vec<String> {
+    let parts = if NAME.width(&panel.name) <= width { vec![&*panel.name] } else { panel.name.split(", ").collect() };
+    parts.into_iter().filter(|part| !part.is_empty()).map(|part| NAME.fitted(part, width)).collect()
+}
+
 fn draw(scene: &mut Scene, figure: &PanelFigure, panel: &Panel, axis: &Axis, field: &PlotField, has_labels: bool) {
-    let name = NAME.fitted(&panel.name, field.right - field.left);
-    scene.text(&name, (field.left, field.top - 9.0), Anchor::Start, NAME);
+    let names = name_lines(panel, field.right - field.left);
+    for (above, name) in names.iter().rev().enumerate() {
+        scene.text(name, (field.left, field.top - 9.0 - NAME_LEADING * above as f64), Anchor::Start, NAME);
+    }
     grid(scene, axis, field, has_labels);
     let span = field.right - field.left - 2.0 * INSET;
     let xs: Vec<f64> = parts(&figure.places).into_iter().map(|part| field.left + INSET + part * span).collect();
@@ -208,7 +230,7 @@ fn draw(scene: &mut Scene, figure: &PanelFigure, panel: &Panel, axis: &Axis, fie
     let label = |place: &String| if is_long(place) { TICK.fitted(place, apart - 6.0) } else { place.clone() };
     scene.labels(xs.iter().copied().zip(figure.places.iter().map(label)), field.bottom() + 16.0, 4.0, TICK);
     let y = |value: f64| Some(field.bottom() - axis.height(value)? * field.height);
-    bands(scene, panel, &xs, y);
+    bands(scene, panel, &xs, field, y);
     for line in &panel.lines {
         let color = palette::LINES[line.series % palette::LINES.len()];
         if let Some(y) = line.level.and_then(y) {
@@ -239,7 +261,7 @@ fn points(scene: &mut Scene, line: &PanelLine, color: Rgb, place: impl Fn(usize,
 }
 
 /// Stacks the accounts at each place, joins those of neighbours, and writes the sums above.
-fn bands(scene: &mut Scene, panel: &Panel, xs: &[f64], y: impl Fn(f64) -> Option<f64>) {
+fn bands(scene: &mut Scene, panel: &Panel, xs: &[f64], field: &PlotField, y: impl Fn(f64) -> Option<f64>) {
     let edges = |stack: &[(Account, f64)]| {
         let mut sum = 0.0;
         let ends = Account::ALL.into_iter().map(|account| {
@@ -261,6 +283,8 @@ fn bands(scene: &mut Scene, panel: &Panel, xs: &[f64], y: impl Fn(f64) -> Option
             below = [*above.0, *above.1];
         }
     };
+    let level = edges(&panel.level);
+    stripe([field.left, field.right], &level, &level);
     for (at, stack) in stacks.iter().enumerate() {
         let Some(stack) = stack else { continue };
         let is_there = |at: Option<usize>| at.and_then(|at| stacks.get(at)).is_some_and(Option::is_some);
@@ -270,13 +294,29 @@ fn bands(scene: &mut Scene, panel: &Panel, xs: &[f64], y: impl Fn(f64) -> Option
             stripe([xs[at] - BAR / 2.0, xs[at] + BAR / 2.0], stack, stack);
         }
     }
+    totals(scene, panel, &stacks, xs);
+    if let Some(top) = level.last().filter(|_| !panel.level.is_empty()) {
+        let middle = f64::midpoint(field.left, field.right);
+        scene.text(&bytes_label(sum(&panel.level)), (middle, top - 5.0), Anchor::Middle, TOTAL);
+    }
+}
+
+/// Writes the sums of the stacks, clear of the bands between them, as far as they have room.
+fn totals(scene: &mut Scene, panel: &Panel, stacks: &[Option<Vec<f64>>], xs: &[f64]) {
     let mut free = f64::NEG_INFINITY;
-    for ((stack, edges), x) in panel.bands.iter().zip(&stacks).zip(xs) {
-        let Some(top) = edges.as_ref().and_then(|edges| edges.last()) else { continue };
+    let top = |at: Option<usize>| stacks.get(at?)?.as_ref()?.last().copied();
+    for (at, (stack, x)) in panel.bands.iter().zip(xs).enumerate() {
+        let Some(here) = top(Some(at)) else { continue };
         let total = bytes_label(sum(stack));
         let half = TOTAL.width(&total) / 2.0;
+        let beside = |other: Option<usize>| {
+            let apart = (xs[other?] - x).abs().max(half);
+            Some(here + (top(other)? - here) * half / apart)
+        };
+        let sides = [beside(at.checked_sub(1)), beside(Some(at + 1).filter(|next| *next < xs.len()))];
         if x - half > free {
-            super::layout::backed(scene, &total, (x - half, top - 5.0), Anchor::Start, TOTAL);
+            let highest = sides.into_iter().flatten().fold(here, f64::min);
+            scene.text(&total, (*x, highest - 5.0), Anchor::Middle, TOTAL);
             free = x + half + 6.0;
         }
     }
@@ -298,7 +338,7 @@ mod tests {
             level: None,
         };
         let lines: Vec<PanelLine> = values.into_iter().enumerate().map(line).collect();
-        let panel = |name: &str| Panel { name: name.to_owned(), lines: lines.clone(), bands: Vec::new() };
+        let panel = |name: &str| Panel { name: name.to_owned(), lines: lines.clone(), ..Panel::default() };
         PanelFigure {
             title: "Bytes per operation".to_owned(),
             x_title: "depth".to_owned(),
@@ -359,7 +399,7 @@ mod tests {
             ..PanelFigure::default()
         };
         let axes = axes(&figure).unwrap();
-        assert_eq!(axes.iter().map(|axis| axis.to).collect::<Vec<_>>(), [100.0, 10_000.0]);
+        assert_eq!(axes.iter().map(|axis| axis.to).collect::<Vec<_>>(), [150.0, 15_000.0]);
         let scene = laid_out(&figure, None).unwrap();
         let quads = scene.marks.iter().filter(|mark| matches!(mark, Mark::Quad { .. })).count();
         assert_eq!(quads, 4 * 2, "one for each account between two places, and none to a place without a measurement");

@@ -49,7 +49,7 @@ pub(super) fn figures(sweep: &Sweep) -> Vec<NamedFigure> {
 pub(super) fn has_one_mix(sweep: &Sweep) -> bool {
     let mix = |point: &SweepPoint| -> RunMix {
         let of = |one: &SweepOperation| (kind(&one.name).to_owned(), (Amounts::default(), one.count.median as u64));
-        shown(point).map(of).collect()
+        common(point).map(of).collect()
     };
     let points = sweep.points.iter().filter(|point| !point.operations.is_empty());
     is_one_mix(&points.map(mix).collect::<Vec<_>>())
@@ -65,23 +65,26 @@ pub(super) fn shown(point: &SweepPoint) -> impl Iterator<Item = &SweepOperation>
     })
 }
 
-/// Returns the kinds of operations, with the names that the systems give them (`GET or SELECT`). A kind that is rare at every
-/// point, such as a benchmark's initial query, is none.
+/// Returns the operations that a point is about. A benchmark's initial query is none.
+fn common(point: &SweepPoint) -> impl Iterator<Item = &SweepOperation> {
+    let bytes: f64 = point.operations.iter().map(total_bytes).sum();
+    let count: f64 = point.operations.iter().map(|operation| operation.count.median).sum();
+    let most = FIGURE_COMMON as f64;
+    point.operations.iter().filter(move |of| total_bytes(of) * most >= bytes || of.count.median * most >= count)
+}
+
+/// Returns the kinds of operations, with the names that the systems give them (`GET or SELECT`).
 pub(super) fn kinds(sweep: &Sweep) -> Vec<(&str, String)> {
-    let is_common = |point: &SweepPoint, operation: &SweepOperation| {
-        let count: f64 = point.operations.iter().map(|of| of.count.median).sum();
-        let bytes: f64 = point.operations.iter().map(total_bytes).sum();
-        let most = FIGURE_COMMON as f64;
-        operation.count.median * most >= count || total_bytes(operation) * most >= bytes
+    let all: Vec<&str> = sweep.points.iter().flat_map(common).map(|operation| &*operation.name).collect();
+    let names = |of: &str| {
+        let mut names: Vec<&str> = Vec::new();
+        for name in all.iter().filter(|name| kind(name) == of) {
+            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                names.push(name);
+            }
+        }
+        names.join(" or ")
     };
-    let common = |point: &'_ SweepPoint| -> Vec<_> { point.operations.iter().map(|of| is_common(point, of)).collect() };
-    let all: Vec<&str> = sweep
-        .points
-        .iter()
-        .flat_map(|point| point.operations.iter().zip(common(point)))
-        .filter_map(|(operation, is_common)| is_common.then_some(&*operation.name))
-        .collect();
-    let names = |of: &str| distinct(all.iter().copied().filter(|name| kind(name) == of)).join(" or ");
     distinct(all.iter().map(|name| kind(name))).into_iter().map(|kind| (kind, names(kind))).collect()
 }
 
@@ -145,14 +148,19 @@ impl<'s> SweepCurves<'s> {
         self.points(series, facet).find(is_here)
     }
 
+    /// Returns the runs of a line that do not have the key of the horizontal axis.
+    pub fn level(&self, series: &'s [Option<String>], facet: &str) -> Option<&'s SweepPoint> {
+        let is_level = |point: &&SweepPoint| self.sweep.keys.x.is_some() && point.values.last() == Some(&None);
+        self.points(series, facet).find(is_level)
+    }
+
     fn line(&self, at: usize, facet: &str, metric: &dyn Fn(&SweepPoint) -> Option<Spread>) -> PanelLine {
         let series = self.series[at];
         let point = |place: &String| {
             let point = self.point(series, facet, place)?;
             Some(PanelPoint { spread: metric(point)?, is_incomplete: point.doubt().is_some() })
         };
-        let is_level = |point: &&SweepPoint| self.sweep.keys.x.is_some() && point.values.last() == Some(&None);
-        let level = self.points(series, facet).find(is_level).and_then(metric).map(|spread| spread.median);
+        let level = self.level(series, facet).and_then(metric).map(|spread| spread.median);
         PanelLine { series: at, points: self.places.iter().map(point).collect(), level }
     }
 
@@ -171,7 +179,7 @@ impl<'s> SweepCurves<'s> {
                 panels.extend(self.facets.iter().zip(&all).map(|(facet, lines)| Panel {
                     name: joined(row, &self.facet_name(facet)),
                     lines: chunk.iter().map(|at| lines[*at].clone()).collect(),
-                    bands: Vec::new(),
+                    ..Panel::default()
                 }));
             }
         }
@@ -229,18 +237,19 @@ impl<'s> SweepCurves<'s> {
             Panel {
                 name: joined(&self.name(series), &self.facet_name(facet)),
                 bands: self.places.iter().map(|place| stack(place).unwrap_or_default()).collect(),
+                level: self.level(series, facet).map(|point| point.total.accounts.clone()).unwrap_or_default(),
                 ..Panel::default()
             }
         };
         let is_drawn = |series: &&'s [Option<String>]| {
-            self.facets.iter().any(|facet| panel(facet, series).bands.iter().any(|stack| !stack.is_empty()))
+            self.facets.iter().any(|facet| panel(facet, series).stacks().next().is_some())
         };
         let mut drawn: Vec<&[Option<String>]> = self.series.iter().copied().filter(is_drawn).collect();
         let more = left_out(&mut drawn, "system");
         let panels: Vec<Panel> =
             self.facets.iter().flat_map(|facet| drawn.iter().map(move |series| panel(facet, series))).collect();
         // A row has one axis, on which a hundredth of it would not be visible.
-        let highest = |panel: &Panel| panel.bands.iter().map(|stack| total(stack)).fold(0.0, f64::max);
+        let highest = |panel: &Panel| panel.stacks().map(|stack| total(stack)).fold(0.0, f64::max);
         let is_alike = panels.chunks(drawn.len().max(1)).all(|row| {
             let tops = || row.iter().map(highest).filter(|top| *top > 0.0);
             tops().fold(0.0, f64::max) <= tops().fold(f64::INFINITY, f64::min) * UNLIKE
@@ -348,21 +357,25 @@ impl<'s> SweepCurves<'s> {
         let mut panels = Vec::new();
         for ((of, names), series) in kinds.iter().flat_map(|kind| self.series.iter().map(move |series| (kind, series)))
         {
-            for facet in &self.facets {
+            let panel = |facet: &String| {
                 let line = |(series_at, place): (usize, &String)| {
                     let row = within(self.point(series, facet, place)?, of)?;
                     let points = limits.iter().map(|ns| share(row, *ns)).collect();
                     Some(PanelLine { series: series_at, points, level: None })
                 };
                 let name = if kinds.len() > 1 { joined(names, &self.name(series)) } else { self.name(series) };
-                panels.push(Panel {
+                Panel {
                     name: joined(&name, &self.facet_name(facet)),
                     lines: places.iter().enumerate().filter_map(line).collect(),
-                    bands: Vec::new(),
-                });
+                    ..Panel::default()
+                }
+            };
+            let row: Vec<Panel> = self.facets.iter().map(panel).collect();
+            if row.iter().any(|panel| !panel.lines.is_empty()) {
+                panels.extend(row);
             }
         }
-        panels.iter().any(|panel| !panel.lines.is_empty()).then(|| PanelFigure {
+        (!panels.is_empty()).then(|| PanelFigure {
             places: limits.iter().map(|ns| distribution::bound(*ns)).collect(),
             x_title: "took no longer than".to_owned(),
             series: places

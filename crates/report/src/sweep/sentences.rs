@@ -40,17 +40,23 @@ fn conditions(sweep: &Sweep, facet: &str, place: &str) -> String {
     shown.map(|(key, value)| key.shown(value)).collect::<Vec<_>>().join(", ")
 }
 
+fn x_name(sweep: &Sweep) -> &str {
+    sweep.keys.x.as_ref().map_or("", |key| &*key.name)
+}
+
 /// The lines that have a value at a place, with their names.
 type Measurements<'s> = Vec<(String, &'s SweepPoint)>;
 
-/// Returns the middle place where all lines of a panel have a value.
-fn common<'s>(curves: &SweepCurves<'s>, facet: &str) -> Option<(String, Measurements<'s>)> {
+/// Returns the middle place where all lines of a panel have a value, at it or without the key `x`.
+fn common<'s>(curves: &SweepCurves<'s>, x: &str, facet: &str) -> Option<(String, Measurements<'s>)> {
     let at = |place: &String| -> Option<Measurements<'s>> {
         let point = |series: &&'s [Option<String>]| {
-            let point = curves.point(series, facet, place).filter(|point| point.total.wire_bytes.value().is_some())?;
-            Some((curves.name(series), point))
+            let here = curves.point(series, facet, place).map(|point| (curves.name(series), point));
+            let level = || Some((format!("{} (without {x})", curves.name(series)), curves.level(series, facet)?));
+            here.or_else(level).filter(|(_, point)| point.total.wire_bytes.value().is_some())
         };
-        curves.series.iter().map(point).collect()
+        let has_point = |series: &&[Option<String>]| curves.point(series, facet, place).is_some();
+        curves.series.iter().map(point).collect::<Option<_>>().filter(|_| curves.series.iter().any(|of| has_point(&of)))
     };
     let all: Vec<(&String, Measurements<'s>)> =
         curves.places.iter().filter_map(|place| Some((place, at(place)?))).collect();
@@ -85,7 +91,7 @@ fn cost(sweep: &Sweep, curves: &SweepCurves<'_>, facet: &str) -> Option<String> 
             _ => None,
         };
     }
-    let (place, points) = common(curves, facet)?;
+    let (place, points) = common(curves, x_name(sweep), facet)?;
     let told: Option<Vec<String>> = points
         .iter()
         .enumerate()
@@ -102,7 +108,7 @@ fn cost(sweep: &Sweep, curves: &SweepCurves<'_>, facet: &str) -> Option<String> 
 
 /// Compares the rates at a common place. Rates whose runs overlap, or that differ by less than a quarter, are not ordered.
 fn rate(sweep: &Sweep, curves: &SweepCurves<'_>, facet: &str) -> Option<String> {
-    let (place, points) = common(curves, facet)?;
+    let (place, points) = common(curves, x_name(sweep), facet)?;
     let of = |(name, point): &(String, &SweepPoint)| Some((name.clone(), *point.total.per_second.value()?));
     let mut rates: Vec<(String, Spread)> = points.iter().map(of).collect::<Option<_>>()?;
     rates.sort_by(|a, b| b.1.median.total_cmp(&a.1.median));

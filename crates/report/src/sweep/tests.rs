@@ -233,6 +233,7 @@ fn systems_have_a_line_each_and_a_run_without_the_parameter_a_level_one() {
         }
     }
     let accounts = named(&all, "accounts");
+    assert_eq!(accounts.panels.iter().map(|panel| panel.level.is_empty()).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(accounts.panels[0].bands.iter().map(Vec::is_empty).collect::<Vec<_>>(), [false, false, true]);
     assert!(accounts.panels[0].bands[0].iter().any(|(account, bytes)| *account == Account::Data && *bytes > 0.0));
 }
