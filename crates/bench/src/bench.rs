@@ -66,6 +66,13 @@ fn with<D: DatabaseDriver>(job: BenchJob) -> Result<u8> {
         job.target.servers.iter().try_for_each(|server| server.tcp().map(drop))?;
     }
     job.options.allow_only(D::TITLE, D::OPTIONS)?;
+    if job.options.pipeline > 1 && !D::PIPELINES && job.options.multi_key != Some(true) {
+        bail!(UsageError::new(format!(
+            "--pipeline: the driver of {} waits for each answer before the next request: leave it out, or add \
+             --multi-key on for one request of several rows, which a capture counts as one operation",
+            job.system.name
+        )));
+    }
     let driver = D::new(job.target.clone(), job.options.clone())?;
     let runtime = runtime(job.options.threads)?;
     let status = runtime.block_on(Benchmark::new(job, driver).run());

@@ -54,8 +54,8 @@ pub struct BenchCli {
 }
 
 const EXAMPLES: &str = "\
-A pipeline is commands or queries sent together (redis, postgres), requests in flight or one UNLOGGED BATCH
-of inserts (cassandra, scylla), or one request for several rows or keys (mongodb, mysql, http, memcached).
+A pipeline is commands or queries sent together (redis, postgres), or requests in flight (cassandra, scylla).
+With --multi-key on, it is one request for several rows or keys, also for mongodb, mysql, http and memcached.
 
 Examples:
   overhead bench redis --operation empty,read,insert --clients 1,2,4,…,64 --runs 5 -o bench.json

@@ -63,7 +63,7 @@ fn wrong_words_are_a_matter_of_usage() {
         (&["postgres", "--server", "a", "--server", "b"], "--server"),
         (&["redis", "--mix", "read=1,read=2"], "twice"),
         (&["redis", "--operation", "oltp-point"], "oltp-point"),
-        (&["memcached", "--multi-key", "on"], "--multi-key"),
+        (&["postgres", "--multi-key", "on"], "--multi-key"),
         (&["mysql", "--compression", "zstd"], "zlib"),
         (&["mysql", "--server", "unix:/run/mysqld.sock"], "unix:"),
         (&["redis", "--server", "unix:/run/redis.sock", "--tls"], "--tls"),
@@ -95,5 +95,25 @@ fn who_never_answers_is_not_waited_for() {
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{db}: {text}");
         assert!(text.contains(&format!("127.0.0.1:{port}")), "{db}: {text}");
+    }
+}
+
+/// One request for several rows is one operation of a capture, so a pipeline of a driver that has none would divide by too few.
+#[test]
+fn a_pipeline_of_a_driver_without_one_is_refused_unless_it_is_one_request() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    drop(server);
+    for system in ["memcached", "mysql", "mongodb", "http"] {
+        let run = |more: &[&str]| {
+            bench(&[&[system, "--server", &address, "--pipeline", "1,64", "--ops", "64"], more].concat())
+        };
+        let refused = run(&[]);
+        let told = said(&refused);
+        assert!(
+            refused.status.code() == Some(2) && told.contains("--pipeline") && told.contains("--multi-key on"),
+            "{told}"
+        );
+        assert_eq!(run(&["--multi-key", "on"]).status.code(), Some(1), "{system}: no server answers");
     }
 }

@@ -37,6 +37,6 @@ pub use folder::{PRINTED, RunFolder, WrittenRun, by_time as folder_by_time};
 pub use plan::{CapturePlan, CommandPlan, CounterPlan, LimitPlan, OutputPlan, PacketUse, ResultPlan, SocketPlan};
 pub use rotation::RotationPlan;
 pub use session::{CaptureSession, FinishedCapture};
-pub use sweep::{FinishedSweep, SweepPlan, check_parameters, parse_parameter};
+pub use sweep::{FinishedSweep, SweepParameter, SweepPlan, check_parameters, parse_parameter};
 pub use threads::{CaptureLimits, CaptureThreads};
 pub use user::User;

@@ -6,14 +6,14 @@ mod plan;
 mod progress;
 mod repetition;
 
-pub use parameter::{check as check_parameters, parse as parse_parameter};
+pub use parameter::{SweepParameter, check as check_parameters, parse as parse_parameter};
 
 use crate::CapturePlan;
 use anyhow::{Result, bail};
 use overhead_host::{CaptureSignals, runtime};
 use overhead_model::exit::{self, StatusFault};
-use overhead_model::sweep::SweepParameter;
-use overhead_model::{Sweep, say};
+use overhead_model::say;
+use overhead_report::NamedRun;
 use overhead_report::text::counted;
 use place::SweepFolder;
 use plan::order;
@@ -37,16 +37,18 @@ pub struct SweepPlan {
 
 /// The result of a sweep.
 pub struct FinishedSweep {
-    /// The record, with all finished runs.
-    pub record: Sweep,
-    /// The written files, the record first.
+    /// The finished runs, named after their folders.
+    pub runs: Vec<NamedRun>,
+    /// Why the sweep is incomplete.
+    pub partial: Option<String>,
+    /// The written files.
     pub files: Vec<PathBuf>,
     /// The exit status.
     pub status: u8,
 }
 
 impl SweepPlan {
-    /// Makes the missing runs, writes the record after each one, and finally draws the result.
+    /// Makes the missing runs, and finally draws the result.
     ///
     /// # Errors
     ///
@@ -102,7 +104,7 @@ impl SweepPlan {
                 let Some(repetition) = progress.missing(point, round) else { continue };
                 let Some(end) = repetition.make(&self.capture, signals).await? else { return Ok(false) };
                 self.capture.say(&progress.add(point, round, &repetition, end));
-                place.keep(&progress.record(self, None))?;
+                place.keep(self)?;
             }
         }
         Ok(true)
@@ -115,8 +117,7 @@ impl SweepPlan {
         for point in &progress.points {
             match point.warm_up.make(&self.capture, signals).await? {
                 None => return Ok(false),
-                Some(Err(reason)) => failures.push(format!("{}: {reason}", point.warm_up.name)),
-                Some(Ok(_)) => {}
+                Some(made) => failures.extend(made.failure.map(|reason| format!("{}: {reason}", point.warm_up.name))),
             }
         }
         if failures.len() == progress.points.len() {
@@ -141,11 +142,10 @@ impl SweepPlan {
             ended?;
             bail!("no run was made");
         }
-        let record = progress.record(self, reason.map(|reason| format!("ended after {made} of {all} runs: {reason}")));
-        place.keep(&record)?;
-        let files = place.report(&record)?;
-        let has_failed = ended.is_err() || progress.counted() == 0;
-        let status = if has_failed { exit::FAILED } else { progress.status(&record) };
-        Ok(FinishedSweep { record, files, status })
+        let partial = reason.map(|reason| format!("ended after {made} of {all} runs: {reason}"));
+        let runs = progress.runs();
+        let files = place.report(runs.clone())?;
+        let status = if ended.is_err() { exit::FAILED } else { progress.status() };
+        Ok(FinishedSweep { runs, partial, files, status })
     }
 }

@@ -4,7 +4,7 @@
 //! - `account`, `operation`, `system`: accounts, operations, protocols
 //! - `frame`, `stream`, `call`: what captures hold; `trace`: the steps from frames to operations, and
 //!   [`Tally`], which receives closed operations
-//! - `record`, `load`, `sweep`: the records of runs, loads and sweeps; `agent_rows`: what the agent archives; `spread`: repeated
+//! - `record`, `load`: the records of runs and loads; `agent_rows`: what the agent archives; `spread`: repeated
 //!   measurements
 //! - `csv`, `outside`, `exit`, `privilege`: tables, text from outside, exit statuses, capabilities
 
@@ -25,7 +25,6 @@ pub mod record;
 pub mod spread;
 pub mod stream;
 mod sums;
-pub mod sweep;
 pub mod system;
 pub mod trace;
 mod variants;
@@ -42,6 +41,5 @@ pub use outside::OutsideText;
 pub use record::{Measured, Run};
 pub use spread::Spread;
 pub use stream::{StreamPiece, Transport};
-pub use sweep::Sweep;
 pub use system::{Protocol, System};
 pub use trace::{FrameFacts, Listener, Tally, TcpFlags, Trace};

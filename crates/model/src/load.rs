@@ -78,8 +78,8 @@ pub struct LoadSettings {
     pub binary: Option<bool>,
     /// RESP version, 2 or 3.
     pub resp: Option<u8>,
-    /// RESP: a pipeline was one command with all keys instead of one command per key; also `null` in records of earlier
-    /// versions.
+    /// A pipeline was one request for all rows or keys instead of one request for each; `null` in records of earlier versions,
+    /// which did so for memcached, MongoDB, `MySQL` and HTTP, and for inserts by CQL.
     #[serde(default)]
     pub multi_key: Option<bool>,
     /// Compression of messages: `none`, `lz4`, `snappy`, `zlib` or `zstd`.

@@ -12,6 +12,7 @@ mod distance;
 mod kernel;
 mod peers;
 mod projection;
+mod reported;
 mod rotation;
 mod row;
 mod sample;
@@ -27,6 +28,7 @@ pub use distance::{Distance, DistantRow};
 pub use kernel::{OperationKernel, OperationTime, OperationWork, SampledRole, SampledSums, WorkSample};
 pub use peers::{PeerRow, PeerRows};
 pub use projection::{ProjectedRow, Projection};
+pub use reported::ReportedTest;
 pub use rotation::Rotation;
 pub use row::{Distribution, FieldRow, Latency, OperationRow, Preparation, RowTotals, SideRow, StatementRow, Within};
 pub use sample::{AccountEstimate, Estimate, RowEstimates, Sample};
@@ -163,6 +165,10 @@ pub struct Run {
     /// Values of the parameters that distinguish this run from others of a sweep; absent without any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
+    /// Results that the captured command printed about its own tests, of several runs of a load generator whose format is
+    /// known; absent otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reported: Vec<ReportedTest>,
     /// One row per (protocol, class, name, via), sorted by these.
     pub operations: Vec<OperationRow>,
     /// The 1,000 largest connections, by wire bytes.

@@ -1,4 +1,4 @@
-//! `overhead report`: draws runs side by side, or a sweep as lines.
+//! `overhead report`: draws runs side by side, or against a parameter that distinguishes them.
 
 use crate::examples::{self, LoadedRun};
 use crate::options::{Choice, choice_parser};
@@ -10,17 +10,17 @@ use overhead_model::load::Load;
 use overhead_model::record::OperationRow;
 use overhead_model::{Class, OutsideText, Run, bail_usage, exit};
 use overhead_options::DecodeArgs;
-use overhead_reading::{distinguish, run_folder};
-use overhead_report::sweep::{self, NamedSweep};
+use overhead_reading::{distinguish, run_folder, runs_below, sweep_of};
 use overhead_report::{
-    NamedRun, ReportError, ReportOptions, Theme, load, replaced_by_report, sentences, write_report_as,
+    ChartAxes, NamedRun, PageExtras, ReportError, ReportOptions, RunGroup, Sweep, Theme, load, replaced_by_report,
+    sentences, sweep, write_report_as,
 };
 use std::path::{Path, PathBuf};
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Run folders, records written by `analyze --format json`, captures, or folders of sweeps; or one record of `bench`
+    /// Run folders, folders of runs such as a sweep's, records written by `analyze --format json`, or captures; or one record of `bench`
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,6 +37,15 @@ pub struct ReportArgs {
     /// Name for a run, instead of its folder's name; repeatable
     #[arg(long, value_name = "RUN=NAME")]
     label: Vec<String>,
+    /// Key of the horizontal axis: a parameter of the runs, system, or run
+    #[arg(long, value_name = "KEY")]
+    x: Option<String>,
+    /// Key of the lines [default: what differs, and is neither of the other two]
+    #[arg(long, value_name = "KEY")]
+    series: Option<String>,
+    /// Key of the panels
+    #[arg(long, value_name = "KEY")]
+    facet: Option<String>,
     /// Operations in the figure: the N largest of each run, or these names, separated by commas
     #[arg(long, value_name = "N|NAMES", value_delimiter = ',')]
     operations: Vec<String>,
@@ -80,26 +89,64 @@ fn split_label(text: &str, is_known: impl Fn(&str) -> bool) -> Option<(&str, &st
 impl ReportArgs {
     /// Reads the records, draws them and prints the paths of the result.
     pub fn run(self) -> Result<u8> {
-        // A shell's `runs/*` may include a sweep, which does not make the runs its lines.
-        let sweeps = self.runs.iter().filter(|path| is_sweep(path)).count();
-        if sweeps > 0 && 2 * sweeps >= self.runs.len() {
-            return self.sweeps();
-        }
         if let [path] = self.runs.as_slice()
             && let Some(load) = load_of(path)?
         {
             return self.load_report(&load);
         }
         let (mut runs, status) = self.load()?;
+        if self.is_sweep(&runs) {
+            return self.sweep_report(runs, status);
+        }
         let options = self.options(&runs)?;
         let extras = examples::extras(&runs, &self.decode.plan(), self.bytes)?;
         in_order(&mut runs, self.order);
         let runs: Vec<NamedRun> = runs.into_iter().map(|loaded| loaded.run).collect();
         let folder = self.folder(replaced_by_report)?;
-        let files = write_report_as(&runs, &folder, &options, &extras)?;
-        print::verbatim(&print::prose(&sentences(&runs)))?;
+        let said = sentences(&runs);
+        let groups: Vec<RunGroup> = runs.into_iter().map(RunGroup::single).collect();
+        let files = write_report_as(&groups, &folder, &options, &extras)?;
+        print::verbatim(&print::prose(&said))?;
         listed(&files)?;
         Ok(status)
+    }
+
+    fn is_sweep(&self, runs: &[LoadedRun]) -> bool {
+        sweep::is_sweep(runs.iter().map(|loaded| &loaded.run), &self.axes())
+    }
+
+    fn axes(&self) -> ChartAxes {
+        ChartAxes { x: self.x.clone(), series: self.series.clone(), facet: self.facet.clone() }
+    }
+
+    /// Draws runs against the keys that distinguish them. Runs of one folder are a group.
+    fn sweep_report(&self, runs: Vec<LoadedRun>, status: u8) -> Result<u8> {
+        self.for_runs_alone("a set of runs with parameters")?;
+        let mut groups: Vec<(PathBuf, RunGroup)> = Vec::new();
+        for LoadedRun { path, run } in runs {
+            let place = if run.run.parameters.is_empty() { path } else { sweep_of(&path) };
+            match groups.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, group)) => group.runs.push(run),
+                None => {
+                    let name = run_folder::folder_name(&place);
+                    groups.push((place, RunGroup { name, runs: vec![run] }));
+                }
+            }
+        }
+        self.name(groups.iter_mut().map(|(path, group)| (&**path, &mut group.name)).collect())?;
+        let groups: Vec<RunGroup> = groups.into_iter().map(|(_, group)| group).collect();
+        let options = self.looks();
+        let drawn = match Sweep::new(&groups, &options.axes) {
+            Ok(drawn) => drawn,
+            Err(why) => bail_usage!("{why}"),
+        };
+        let folder = self.folder(replaced_by_report)?;
+        let files = write_report_as(&groups, &folder, &options, &PageExtras::default())?;
+        print::verbatim(&print::prose(&sweep::sentences(&drawn)))?;
+        listed(&files)?;
+        let remarks = sweep::remarks(&drawn);
+        print::warn(&remarks);
+        Ok(if remarks.is_empty() { status } else { status.max(exit::PARTIAL) })
     }
 
     /// Returns the options for a report of runs.
@@ -120,7 +167,8 @@ impl ReportArgs {
 
     /// Returns the options for any report.
     fn looks(&self) -> ReportOptions {
-        ReportOptions { title: self.title.clone(), theme: self.theme, width: self.width, ..ReportOptions::default() }
+        let (title, axes) = (self.title.clone(), self.axes());
+        ReportOptions { title, theme: self.theme, width: self.width, axes, ..ReportOptions::default() }
     }
 
     /// Rejects options that only apply to runs.
@@ -137,41 +185,11 @@ impl ReportArgs {
         Ok(())
     }
 
-    /// Draws sweeps, with a line for each system if there are several. A run among them is a level line.
-    fn sweeps(&self) -> Result<u8> {
-        self.for_runs_alone("a sweep")?;
-        let (mut sweeps, mut status) = (Vec::new(), exit::COMPLETE);
-        for path in &self.runs {
-            if load_of(path)?.is_some() {
-                bail_usage!("{} is the record of a load: report it separately", path.display());
-            }
-            sweeps.push(if is_sweep(path) {
-                NamedSweep { name: sweep::name_of(path), sweep: sweep::load_sweep(path)? }
-            } else {
-                let run = overhead_reading::load(path, &self.decode.plan())?;
-                status = status.max(run.run.exit);
-                NamedSweep::from_run(run)
-            });
-        }
-        self.name(self.runs.iter().map(PathBuf::as_path).zip(sweeps.iter_mut().map(|of| &mut of.name)).collect())?;
-        let mut parameters = sweeps.iter().filter_map(|of| Some((&of.name, &of.sweep.parameters.first()?.name)));
-        if let Some((first, parameter)) = parameters.next()
-            && let Some((other, another)) = parameters.find(|(_, another)| *another != parameter)
-        {
-            bail_usage!("{first} varies {parameter} and {other} varies {another}: report them separately");
-        }
-        let folder = self.folder(sweep::replaced_by_sweep)?;
-        listed(&sweep::write_sweeps(&sweeps, &folder, &self.looks())?)?;
-        let remarks: Vec<String> = sweeps.iter().flat_map(|of| sweep::remarks(&of.sweep)).collect();
-        print::warn(&remarks);
-        Ok(if remarks.is_empty() { status } else { exit::PARTIAL })
-    }
-
     /// Draws a load.
     fn load_report(&self, load: &Load) -> Result<u8> {
         self.for_runs_alone("a load")?;
         if !self.label.is_empty() {
-            bail_usage!("--label is for runs and sweeps: this is a load");
+            bail_usage!("--label is for runs: this is a load");
         }
         let folder = self.folder(load::replaced_by_load)?;
         listed(&load::write_load(load, &folder, &self.looks())?)?;
@@ -184,12 +202,12 @@ impl ReportArgs {
     /// Loads the runs. Skips paths that are not runs, because a shell's `runs/*` may include other files.
     fn load(&self) -> Result<(Vec<LoadedRun>, u8)> {
         let (mut runs, mut skipped, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let mut paths: Vec<PathBuf> = Vec::new();
         for path in &self.runs {
-            if is_sweep(path) {
-                let path = path.display();
-                others.push(format!("{path} is a sweep: report it separately, with overhead report {path}"));
-                continue;
-            }
+            // A shell's `sweep/*` may name a run twice: by itself, and by its folder.
+            paths.extend(runs_below(path)?.into_iter().filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+        }
+        for path in &paths {
             if load_of(path)?.is_some() {
                 let path = path.display();
                 others
@@ -217,7 +235,12 @@ impl ReportArgs {
                 status = exit::PARTIAL;
             }
         }
-        self.name(runs.iter_mut().map(|loaded| (&*loaded.path, &mut loaded.run.name)).collect())?;
+        if self.is_sweep(&runs) {
+            // Their folders have the labels, and each run is named after its place.
+            runs.iter_mut().for_each(|loaded| loaded.run.name = loaded.path.display().to_string());
+        } else {
+            self.name(runs.iter_mut().map(|loaded| (&*loaded.path, &mut loaded.run.name)).collect())?;
+        }
         Ok((runs, status))
     }
 
@@ -287,11 +310,6 @@ fn in_order(runs: &mut [LoadedRun], order: RunOrder) {
         RunOrder::Name => runs.sort_by(|a, b| a.run.name.cmp(&b.run.name)),
         RunOrder::Bytes => runs.sort_by(|a, b| bytes(&a.run.run).total_cmp(&bytes(&b.run.run))),
     }
-}
-
-/// Returns whether this is the folder of a sweep, or its record.
-fn is_sweep(path: &Path) -> bool {
-    path.join(sweep::SWEEP_RECORD).is_file() || (path.ends_with(sweep::SWEEP_RECORD) && path.is_file())
 }
 
 /// Returns the record of a load, if this file is one.

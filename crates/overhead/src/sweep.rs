@@ -4,8 +4,7 @@ use crate::capture::CaptureArgs;
 use crate::repeat;
 use anyhow::Result;
 use clap::Args;
-use overhead_live::parse_parameter;
-use overhead_model::sweep::SweepParameter;
+use overhead_live::{SweepParameter, parse_parameter};
 
 const EXAMPLES: &str = "\
 Each round runs every combination once, in another order; a round to warm up comes before and is \
@@ -14,7 +13,7 @@ and command.err. Runs that are there are not repeated: the same command continue
 
 Examples:
   overhead sweep --vary P=1,10,25 --db redis -o sweep -- redis-benchmark -t get -n 9000 -P {P}
-  overhead report sweep -o sweep-report";
+  overhead report sweep-redis sweep-pg --x P --series system -o sweep-report";
 
 /// Arguments of `sweep`.
 #[derive(Args, Clone, Debug)]

@@ -1,12 +1,7 @@
-//! `docs/run.schema.json`, `docs/run.md` and the same documents of the sweep and the load are made from the records' doc comments.
+//! `docs/run.schema.json`, `docs/run.md` and the same documents of the load are made from the records' doc comments.
 //! Every record of a run fits them, both the committed records and the records of all fixtures. With `OVERHEAD_BLESS=1` the documents are
 //! written instead.
 
-use overhead_model::Sweep;
-use overhead_model::record::{Environment, Selected, Tool};
-use overhead_model::sweep::{SWEEP_VERSION, SweepParameter};
-use overhead_report::reported;
-use overhead_report::sweep::{PointRun, point};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 use std::fs;
@@ -21,14 +16,13 @@ fn root() -> PathBuf {
 }
 
 /// Returns the records: the name of its documents, the name of its type, and its schema.
-fn records() -> [(&'static str, &'static str, Value); 3] {
+fn records() -> [(&'static str, &'static str, Value); 2] {
     let read = |mut schema: Value| {
         readable(&mut schema);
         schema
     };
     [
         ("run", "Run", read(overhead_model::record::schema().to_value())),
-        ("sweep", "Sweep", read(overhead_model::sweep::schema().to_value())),
         ("bench", "Load", read(overhead_model::load::schema().to_value())),
     ]
 }
@@ -343,47 +337,6 @@ fn every_record_of_a_load_fits_its_published_schema() {
     let mut broken = records[0].1.clone();
     broken["results"][0]["clients"] = Value::from("one");
     assert_eq!(unfit(&broken, &schema).len(), 1);
-}
-
-/// The record of a sweep of runs that are committed, and of one that failed.
-#[test]
-fn a_sweep_fits_its_published_schema() {
-    let runs = committed("run.json")
-        .into_iter()
-        .filter(|(_, record)| !record["operations"].as_array().unwrap().is_empty())
-        .take(3);
-    let of = |(folder, record): (String, Value)| PointRun {
-        folder,
-        record: serde_json::from_value(record).map_err(|error| panic!("{error}")),
-        reported: reported::read(&["pgbench".to_owned()], "latency average = 0.061 ms\ntps = 16345.2 (without)\n"),
-    };
-    let failed = PointRun { folder: "P=1/run-4".to_owned(), record: Err("failed".to_owned()), reported: Vec::new() };
-    let made: Vec<PointRun> = runs.map(of).chain([failed.clone()]).collect();
-    let points = [("P=1", made), ("P=2", vec![failed])];
-    let sweep = Sweep {
-        schema_version: SWEEP_VERSION,
-        tool: Tool { name: "overhead".to_owned(), version: "0".to_owned() },
-        command: vec!["pgbench".to_owned()],
-        settings: vec!["--iface=lo".to_owned()],
-        selection: Selected::default(),
-        environment: made_environment(&points[0].1),
-        servers: Vec::new(),
-        parameters: vec![SweepParameter { name: "P".to_owned(), values: vec!["1".to_owned(), "2".to_owned()] }],
-        runs: 4,
-        points: points.iter().map(|(at, runs)| point(vec![(*at).to_owned()], (*at).to_owned(), runs)).collect(),
-        partial: Some("3 of 8 runs were made so far".to_owned()),
-    };
-    let [_, (_, _, schema), _] = records();
-    let record = serde_json::to_value(&sweep).unwrap();
-    assert_eq!(sweep.points[0].reported[0].per_second.value().map(|spread| spread.runs), Some(3));
-    assert_eq!(unfit(&record, &schema), Vec::<String>::new());
-    let mut damaged = record;
-    damaged["points"][0]["total"]["frames"] = Value::from("many");
-    assert!(!unfit(&damaged, &schema).is_empty());
-}
-
-fn made_environment(runs: &[PointRun]) -> Option<Environment> {
-    runs.iter().find_map(|run| run.record.as_ref().ok()?.environment.clone())
 }
 
 /// A schema that accepts anything would pass the test above.

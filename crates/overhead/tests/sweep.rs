@@ -2,7 +2,7 @@
 
 #![cfg(feature = "live")]
 
-use overhead_model::Sweep;
+use overhead_model::Run;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -35,8 +35,17 @@ fn may_capture() -> bool {
     may
 }
 
-fn record(folder: &Path) -> Sweep {
-    serde_json::from_slice(&fs::read(folder.join("sweep.json")).unwrap()).unwrap()
+/// Returns the values of the runs that a sweep has made.
+fn made(folder: &Path) -> Vec<Vec<String>> {
+    let folders = |path: &Path| -> Vec<_> {
+        let mut all: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        all.retain(|path| path.is_dir());
+        all.sort();
+        all
+    };
+    let records = folders(folder).into_iter().flat_map(|point| folders(&point)).map(|run| run.join("run.json"));
+    let run = |path| -> Run { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+    records.map(|path| run(path).parameters.into_values().collect()).collect()
 }
 
 /// Returns the lines of the file that each run of a command adds one to.
@@ -78,8 +87,8 @@ fn rounds_are_interleaved_and_a_sweep_goes_on_where_it_ended() {
     let printed = |name: &str| fs::read_to_string(folder.join("P=2,c=y/run-2").join(name)).unwrap();
     assert_eq!((printed("command.out"), printed("command.err")), ("2y\n".to_owned(), "aside\n".to_owned()));
     assert!(folder.join("P=1,c=x/run-1/run.json").is_file() && !folder.join("P=1,c=x/warm-up").exists());
-    let whole = record(&folder);
-    assert_eq!((whole.points.len(), whole.partial), (4, None));
+    assert_eq!(made(&folder).len(), 8);
+    assert_eq!(made(&folder)[0], ["1", "x"], "each record has its parameters");
 
     fs::remove_dir_all(folder.join("P=2,c=x/run-2")).unwrap();
     assert_eq!(run("P=1,2").status.code(), Some(0));
@@ -87,16 +96,20 @@ fn rounds_are_interleaved_and_a_sweep_goes_on_where_it_ended() {
     assert_eq!(run("P=1,2").status.code(), Some(0));
     assert_eq!(log(&ran).len(), 17, "nothing was missing");
     assert_eq!(run("P=1,2,3").status.code(), Some(0));
-    assert_eq!((log(&ran).len(), record(&folder).points.len()), (17 + 6 + 4, 6), "more values");
+    assert_eq!((log(&ran).len(), made(&folder).len()), (17 + 6 + 4, 12), "more values");
 
     let report = |paths: &[&str]| {
         let mut report = Command::new(env!("CARGO_BIN_EXE_overhead"));
         report.arg("report").args(paths.iter().map(|path| folder.join(path)));
         report.arg("-o").arg(dir.path().join(format!("report-{}", paths.len()))).output().unwrap()
     };
-    assert_eq!(report(&["."]).status.code(), Some(0), "a sweep alone is drawn");
+    let printed = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let whole = report(&["."]);
+    assert!(whole.status.code() == Some(0) && printed(&whole).starts_with("12 runs"), "{}", printed(&whole));
     let mixed = report(&[".", "P=1,c=x/run-1"]);
-    assert!(mixed.status.code() == Some(0) && said(&mixed).contains("skipped"), "{}", said(&mixed));
+    assert!(printed(&mixed).starts_with("12 runs"), "a run that is named twice counts once: {}", printed(&mixed));
+    let some = report(&["P=1,c=x/run-1", "P=2,c=x/run-1", "P=2,c=x/run-2"]);
+    assert!(printed(&some).starts_with("3 runs"), "any runs that differ by a parameter: {}", printed(&some));
 
     let mut other = sweep();
     other.args(["--vary", "P=1", "-o"]).arg(&folder).args(["--", "echo", "{P}"]);
@@ -118,12 +131,12 @@ fn a_run_that_fails_is_named_and_made_again() {
     };
     let output = run();
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    let faults: Vec<_> = record(&folder).points[1].runs.iter().map(|run| run.fault.clone()).collect();
-    assert_eq!(faults, [Some("the command ended with status 7: so bad".to_owned()), faults[0].clone()]);
+    let faults = said(&output).matches("does not count: the command ended with status 7: so bad").count();
+    assert_eq!(faults, 2, "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("P=2/run-1 does not count"));
     fs::write(&good, "").unwrap();
-    assert_eq!(run().status.code(), Some(0));
-    assert!(record(&folder).points[1].runs.iter().all(|run| run.fault.is_none()));
+    let again = run();
+    assert!(again.status.code() == Some(0) && !String::from_utf8_lossy(&again.stdout).contains("does not count"));
 }
 
 #[test]
@@ -151,9 +164,9 @@ fn an_interrupt_keeps_what_is_done_and_drops_what_is_not() {
     let script = "[ {P} = 1 ] || exec sleep 60";
     let mut command = sweep();
     command.args(["--warmup-runs", "0", "--vary", "P=1,2", "-o"]).arg(&folder).args(["--", "sh", "-c", script]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(lines.by_ref().map_while(Result::ok).any(|line| line.contains("1 of 4: P=1 run-1")));
+    assert!(lines.by_ref().map_while(Result::ok).any(|line| line.contains("1 of 4: P=1/run-1")));
     let under_way = folder.join("P=2/run-1/packets.pcapng");
     let patience = Instant::now() + Duration::from_secs(20);
     while !under_way.exists() && Instant::now() < patience {
@@ -162,10 +175,27 @@ fn an_interrupt_keeps_what_is_done_and_drops_what_is_not() {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     for _ in lines.map_while(Result::ok) {}
-    assert_eq!(child.wait().unwrap().code(), Some(3));
-    let record = record(&folder);
-    assert_eq!(record.partial.as_deref(), Some("ended after 1 of 4 runs: the same command continues from there"));
-    assert_eq!(record.points[0].runs.len() + record.points[1].runs.len(), 1);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let table = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(table.contains("ended after 1 of 4 runs: the same command continues from there"), "{table}");
+    assert_eq!(made(&folder), [["1"]]);
     assert!(folder.join("P=1/run-1/run.json").is_file() && !folder.join("P=2/run-1").exists());
     assert!(folder.join("report.md").is_file());
+}
+
+#[test]
+fn a_sweep_of_an_earlier_version_is_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("sweep.json"), r#"{"schema_version": 1}"#).unwrap();
+    for arguments in [&["report"][..], &["sweep", "--db", "redis", "--port", FREE, "--vary", "P=1", "-o"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overhead"));
+        command.args(arguments).arg(dir.path());
+        if arguments[0] == "sweep" {
+            command.args(["--", "echo", "{P}"]);
+        }
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), said(&output).lines().count()), (Some(1), 1), "{}", said(&output));
+        assert!(said(&output).contains("repeat its `overhead sweep` command with another -o"), "{}", said(&output));
+    }
 }

@@ -7,11 +7,14 @@ use crate::projection::read_fields;
 use crate::record::RecordPlan;
 use crate::run_folder::{self, RECORD, folder_name, has_packets, has_record};
 use crate::warnings::Warnings;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use overhead_report::{NamedRun, RunGroup, load_named_run};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Record of a sweep whose runs lack their parameters.
+const OLD_SWEEP: &str = "sweep.json";
 
 /// Reads runs, and the fields of their messages if the packets are there.
 #[derive(Debug)]
@@ -69,6 +72,46 @@ impl GroupReader {
     }
 }
 
+/// Returns the runs below a folder, of a sweep too; the path itself for any other.
+///
+/// # Errors
+///
+/// The folder is a sweep of an earlier version.
+pub fn runs_below(path: &Path) -> Result<Vec<PathBuf>> {
+    check_sweep_version(path)?;
+    let mut folders = run_folders(path);
+    if folders.is_empty() && !is_run(path) {
+        folders = subfolders(path).iter().flat_map(|folder| run_folders(folder)).collect();
+    }
+    Ok(if folders.is_empty() { vec![path.to_owned()] } else { folders })
+}
+
+/// Refuses the folder of a sweep that an earlier version made: its runs lack their parameters.
+///
+/// # Errors
+///
+/// The folder has a record of a sweep.
+pub fn check_sweep_version(path: &Path) -> Result<()> {
+    let folder = if path.ends_with(OLD_SWEEP) { path.parent().unwrap_or(path) } else { path };
+    if folder.join(OLD_SWEEP).is_file() {
+        bail!(
+            "{} is a sweep of an earlier version, whose runs lack their parameters: repeat its `overhead sweep` command \
+             with another -o",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+/// Returns the folder that a run's sweep or repetitions are in: `sweep` for `sweep/P=1/run-1`; the path itself for others.
+pub fn sweep_of(path: &Path) -> PathBuf {
+    let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_repetition = folder_name(&whole).strip_prefix("run-").is_some_and(|number| number.parse::<u32>().is_ok());
+    let Some(folder) = whole.parent().filter(|_| is_repetition) else { return path.to_owned() };
+    let is_point = folder_name(folder).contains('=');
+    folder.parent().filter(|_| is_point).unwrap_or(folder).to_owned()
+}
+
 /// Loads a run for a comparison: its record, or the result of analyzing its packets.
 pub fn load(path: &Path, decode: &DecodePlan) -> Result<NamedRun> {
     if has_record(path) || !path.exists() || (path.is_dir() && !has_packets(path)) {
@@ -101,14 +144,22 @@ pub fn distinguish(names: &mut [&mut String], paths: &[PathBuf]) {
     }
 }
 
+fn is_run(path: &Path) -> bool {
+    path.join(RECORD).is_file() || has_packets(path)
+}
+
 /// Returns the run folders in a folder, `run-2` before `run-10`; none if it is a run itself.
 fn run_folders(path: &Path) -> Vec<PathBuf> {
-    let is_run = |path: &Path| path.join(RECORD).is_file() || has_packets(path);
     if is_run(path) {
         return Vec::new();
     }
+    subfolders(path).into_iter().filter(|path| is_run(path)).collect()
+}
+
+/// Returns what is in a folder, in the order of the numbers in its names.
+fn subfolders(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut folders: Vec<PathBuf> = entries.filter(|path| is_run(path)).collect();
+    let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
     folders.sort_by_cached_key(|path| numbered(&folder_name(path)));
     folders
 }

@@ -25,7 +25,7 @@ mod warnings;
 
 pub use choice::{ConnectionChoice, DecodePlan};
 pub use given::read as read_statements;
-pub use groups::{GroupReader, distinguish, load};
+pub use groups::{GroupReader, check_sweep_version, distinguish, load, runs_below, sweep_of};
 pub use inputs::{Dissect, InputPlan, can_be_read_again};
 pub use kept::KeptRun;
 pub use keys::{KeyFiles, KeyReader};

@@ -32,6 +32,9 @@ pub enum ReportError {
         oldest: u64,
         newest: u64,
     },
+    /// The runs do not have the requested axes.
+    #[error("{0}")]
+    Axes(String),
     /// A report needs at least one run.
     #[error("no run to report on; name at least one run folder")]
     NoRuns,

@@ -78,3 +78,9 @@ pub const RANGE_ROWS: usize = 24;
 /// Bytes of a record, budget or other text read as a whole: several times the longest record, yet parsable within a few hundred
 /// MiB.
 pub const TEXT_BYTES: u64 = 32 << 20;
+
+/// Panels of a row for the values of a parameter: as many as remain legible on a page.
+pub const FACETS: usize = 6;
+
+/// Time limits below a panel of latencies.
+pub const PANEL_BOUNDS: usize = 10;

@@ -8,7 +8,7 @@ use crate::limits::REPORT_STATEMENTS;
 use crate::number::{DASH, significant, with_digits};
 use crate::page::{self, PAGE_FILE, PageExtras, PageFigure};
 use crate::report_folder::{self, ReportFile, TABLES_FILE};
-use crate::run::NamedRun;
+use crate::run::{NamedRun, RunGroup};
 use crate::summary::{
     CpuUnit, RoleName, data_difference, listed, per_operation, syscalls_per_operation, systems, whole_run_counters,
     workload, workload_count,
@@ -17,7 +17,7 @@ use crate::text::columns::OperationColumn;
 use crate::text::table::{self, TableRows};
 use crate::text::{beside_the_workload, distribution, facts};
 use crate::view::with_statements;
-use crate::{latencies, ranges, series};
+use crate::{latencies, ranges, series, sweep};
 use overhead_files::OutputFolder;
 use overhead_model::Run;
 use overhead_model::record::{OperationRow, ViewRow};
@@ -30,8 +30,8 @@ const HEADING: &str = "# Overhead per operation\n";
 const MARK: &str = "<!-- made by overhead report -->\n";
 
 /// Files of a report. It has latency charts if there are latencies, ranges if there are several, and time series if the
-/// packets supply them.
-pub const REPORT_FILES: [&str; 14] = [
+/// packets supply them. Runs that differ by a parameter have charts against it instead of the main chart.
+pub const REPORT_FILES: [&str; 32] = [
     "overhead.svg",
     "overhead.png",
     TABLES_FILE,
@@ -46,11 +46,29 @@ pub const REPORT_FILES: [&str; 14] = [
     "rate-over-time.png",
     "latency-over-time.svg",
     "latency-over-time.png",
+    "bytes.svg",
+    "bytes.png",
+    "accounts.svg",
+    "accounts.png",
+    "operations.svg",
+    "operations.png",
+    "round-trips.svg",
+    "round-trips.png",
+    "frames.svg",
+    "frames.png",
+    "calls.svg",
+    "calls.png",
+    "cpu.svg",
+    "cpu.png",
+    "rate.svg",
+    "rate.png",
+    "distance.svg",
+    "distance.png",
 ];
 
 /// Returns the first file that [`write_report`] would replace and that no earlier report wrote.
 pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
-    report_folder::replaced(folder, &[HEADING, MARK], &REPORT_FILES)
+    report_folder::replaced(folder, &[HEADING, MARK, sweep::HEADING], &REPORT_FILES)
 }
 
 /// Writes the charts, `report.md` and `index.html` into `folder`, replacing files with these names. Removes charts of an
@@ -60,24 +78,32 @@ pub fn replaced_by_report(folder: &OutputFolder) -> Option<&'static str> {
 ///
 /// [`ReportError::NoRuns`], [`ReportError::Unwritable`], [`ReportError::Drawing`], [`ReportError::Json`] or [`ReportError::Page`].
 pub fn write_report(runs: &[NamedRun], folder: &OutputFolder) -> Result<Vec<PathBuf>, ReportError> {
-    write_report_as(runs, folder, &ReportOptions::default(), &PageExtras::default())
+    let groups: Vec<RunGroup> = runs.iter().cloned().map(RunGroup::single).collect();
+    write_report_as(&groups, folder, &ReportOptions::default(), &PageExtras::default())
 }
 
-/// Like [`write_report`], with options and page content from the packets.
+/// Like [`write_report`], of groups of repeated runs, with options and page content from the packets. Draws runs that differ by
+/// a parameter against it.
 ///
 /// # Errors
 ///
-/// Returns the errors of [`write_report`].
+/// Returns the errors of [`write_report`], and [`ReportError::Axes`].
 pub fn write_report_as(
-    runs: &[NamedRun],
+    groups: &[RunGroup],
     folder: &OutputFolder,
     options: &ReportOptions,
     extras: &PageExtras,
 ) -> Result<Vec<PathBuf>, ReportError> {
-    if runs.is_empty() {
+    if groups.iter().all(|group| group.runs.is_empty()) {
         return Err(ReportError::NoRuns);
     }
-    report_folder::write(folder, &REPORT_FILES, contents(runs, options, extras)?)
+    let files = if sweep::is_sweep(groups.iter().flat_map(|group| &group.runs), &options.axes) {
+        sweep::contents(groups, options)?
+    } else {
+        let runs: Vec<NamedRun> = groups.iter().flat_map(|group| &group.runs).cloned().collect();
+        contents(&runs, options, extras)?
+    };
+    report_folder::write(folder, &REPORT_FILES, files)
 }
 
 /// Returns the files with their contents.
@@ -98,7 +124,7 @@ fn contents(runs: &[NamedRun], options: &ReportOptions, extras: &PageExtras) -> 
     let plots = ranges::figure(runs).map(|figure| (ranges::NAME, Plot::Dots(figure))).into_iter();
     let lines = latencies::figures(runs).into_iter().chain(series::figures(&extras.series));
     let lines = lines.map(|(name, figure)| (name, Plot::Lines(figure)));
-    let system = listed(&systems(runs.iter().map(|named| &named.run)));
+    let system = options.title.clone().unwrap_or_else(|| listed(&systems(runs.iter().map(|named| &named.run))));
     let (further, images) = report_folder::drawn(&system, plots.chain(lines), options.style())?;
     inline.extend(further);
     let [svg, png] = draw(&drawn, &title, options)?;
@@ -254,9 +280,10 @@ mod tests {
         let mut series = RunSeries::new("", 0, 2_000_000_000, RunSeries::step_ns(2_000_000_000));
         (0..2_000).for_each(|at| series.add(at * 1_000_000, Some(100_000)));
         let extras = PageExtras { series: vec![series], ..PageExtras::default() };
-        let files = write_report_as(&runs, &folder, &ReportOptions::default(), &extras).unwrap();
+        let groups: Vec<RunGroup> = runs.into_iter().map(RunGroup::single).collect();
+        let files = write_report_as(&groups, &folder, &ReportOptions::default(), &extras).unwrap();
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-        assert_eq!(names, REPORT_FILES);
+        assert_eq!(names, REPORT_FILES[..14]);
         assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() > 1_000));
         assert_eq!(replaced_by_report(&folder), None);
         // The next report removes charts that it lacks.

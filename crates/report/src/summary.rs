@@ -277,6 +277,7 @@ pub fn systems<'run>(runs: impl IntoIterator<Item = &'run Run>) -> Vec<String> {
         let asked = if let [db] = run.source.selection.db.as_slice() { Some(db) } else { None };
         run.connections.iter().map(move |connection| {
             let software = connection.server_software.as_ref().and_then(|name| name.split(" (").next());
+            let software = software.and_then(|name| name.split("-MariaDB").next());
             software.unwrap_or(asked.unwrap_or(&connection.protocol)).to_owned()
         })
     };

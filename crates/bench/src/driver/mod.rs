@@ -49,6 +49,8 @@ pub trait DatabaseDriver: Sized + Send + Sync + 'static {
     const TITLE: &'static str;
     /// Options of the protocol.
     const OPTIONS: &'static [&'static str] = &[];
+    /// A connection takes further requests before it has answered the first. Otherwise, only `--multi-key` sends several rows.
+    const PIPELINES: bool = true;
     const INSERT_IDS: InsertIds;
     /// Accepts the path of a local socket.
     const SOCKETS: bool = false;
@@ -126,7 +128,7 @@ pub struct DriverOptions {
     /// Version of the protocol: redis [default: 2]
     #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3))]
     pub resp: Option<u8>,
-    /// A pipeline is one MGET, or one MSET, of all its keys: redis [default: off]
+    /// A pipeline is one request of several rows: all but postgres [default: off]
     #[arg(long, value_parser = on_off(), value_name = "on|off", hide_possible_values = true)]
     pub multi_key: Option<bool>,
     /// lz4, snappy (CQL), snappy, zlib, zstd (mongodb), zlib (mysql) [default: none]

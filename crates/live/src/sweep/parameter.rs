@@ -1,16 +1,31 @@
 //! The parameters of a command, with their values and placeholders.
 
 use overhead_model::exit::StatusFault;
-use overhead_model::sweep::SweepParameter;
+use std::collections::BTreeMap;
+
+/// A parameter of the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SweepParameter {
+    /// Its name; `{name}` in the command is replaced by a value.
+    pub name: String,
+    /// Its values, in the order of the command line.
+    pub values: Vec<String>,
+}
 
 /// Maximum combinations: each gets a folder of runs, and nobody reads more.
 const COMBINATIONS: usize = 1_000;
+
+/// Keys of runs that are not parameters.
+const RESERVED: [&str; 2] = ["run", "system"];
 
 /// Parses `P=1,10,25,50`.
 pub fn parse(text: &str) -> Result<SweepParameter, String> {
     let (name, values) = text.split_once('=').ok_or("give a name and its values, such as P=1,10,25,50")?;
     if !is_name(name) {
         return Err(format!("invalid name {name:?}: use letters, digits and _, and start with a letter"));
+    }
+    if RESERVED.contains(&name) {
+        return Err(format!("{name} is a key that every run has: choose another name, here and in the command"));
     }
     let values: Vec<String> = values.split(',').map(str::to_owned).collect();
     if values.iter().any(String::is_empty) {
@@ -25,6 +40,11 @@ pub fn parse(text: &str) -> Result<SweepParameter, String> {
 fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
         && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+/// Returns the parameters with one value each, as a run's record has them.
+pub fn assigned(parameters: &[SweepParameter], values: &[String]) -> BTreeMap<String, String> {
+    parameters.iter().map(|parameter| parameter.name.clone()).zip(values.iter().cloned()).collect()
 }
 
 /// Returns all combinations of the values. The last parameter varies fastest.
@@ -150,6 +170,7 @@ mod tests {
             ("P=", "empty"),
             ("P=1,,2", "empty"),
             ("P=1,2,1", "the value 1 twice"),
+            ("system=a,b", "every run has"),
         ] {
             let fault = parse(text).unwrap_err();
             assert!(fault.contains(said), "{text}: {fault}");

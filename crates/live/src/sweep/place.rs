@@ -1,15 +1,19 @@
-//! The folder of a sweep, with its record, its report and the folders of its runs.
+//! The folder of a sweep, with its index, its report and the folders of its runs.
 
 use super::SweepPlan;
 use crate::{OutputPlan, folder_by_time, redact};
 use anyhow::{Context, Result, bail};
 use overhead_files::OutputFolder;
-use overhead_model::Sweep;
-use overhead_reading::run_folder::RECORD;
-use overhead_report::ReportOptions;
-use overhead_report::sweep::{NamedSweep, SWEEP_RECORD, json, load_sweep, replaced_by_sweep, write_sweeps};
+use overhead_reading::check_sweep_version;
+use overhead_reading::run_folder::{RECORD, folder_name};
+use overhead_report::bounded::read_text;
+use overhead_report::{NamedRun, PageExtras, ReportOptions, RunGroup, json, replaced_by_report, write_report_as};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// File that a sweep continues from.
+const SWEEP_INDEX: &str = "sweep-index.json";
 
 /// An open folder that contains only this sweep.
 #[derive(Debug)]
@@ -33,9 +37,10 @@ impl SweepFolder {
         if *force {
             return Ok(place);
         }
-        if place.folder.holds(SWEEP_RECORD) {
-            same_sweep(plan, &load_sweep(path)?, path)?;
-        } else if let Some(name) = replaced_by_sweep(&place.folder) {
+        check_sweep_version(path)?;
+        if place.folder.holds(SWEEP_INDEX) {
+            SweepIndex::new(plan).check(path)?;
+        } else if let Some(name) = replaced_by_report(&place.folder) {
             bail!(
                 "{} holds a file {name} already: choose another folder with -o, or overwrite it with --force",
                 path.display()
@@ -55,19 +60,19 @@ impl SweepFolder {
         self.folder.path()
     }
 
-    /// Writes the record atomically.
-    pub fn keep(&self, sweep: &Sweep) -> Result<PathBuf> {
-        let text = json(sweep)?;
-        let written = self.folder.write(SWEEP_RECORD, text.as_bytes());
-        written.with_context(|| format!("{} cannot be written", self.path().join(SWEEP_RECORD).display()))
+    /// Writes what continuing the sweep requires, atomically.
+    pub fn keep(&self, plan: &SweepPlan) -> Result<()> {
+        let index = SweepIndex::new(plan);
+        let written = self.folder.write(SWEEP_INDEX, json(&index)?.as_bytes());
+        written.with_context(|| format!("{} cannot be written", self.path().join(SWEEP_INDEX).display()))?;
+        Ok(())
     }
 
-    /// Writes the page and the charts. Returns all files, the record first.
-    pub fn report(&self, sweep: &Sweep) -> Result<Vec<PathBuf>> {
-        let record = self.path().join(SWEEP_RECORD);
-        let named = NamedSweep { name: String::new(), sweep: sweep.clone() };
-        let files = write_sweeps(&[named], &self.folder, &ReportOptions::default())?;
-        Ok(std::iter::once(record).chain(files).collect())
+    /// Writes the page and the charts of its runs. Returns all files.
+    pub fn report(&self, runs: Vec<NamedRun>) -> Result<Vec<PathBuf>> {
+        let name = folder_name(self.path());
+        let group = RunGroup { name, runs };
+        Ok(write_report_as(&[group], &self.folder, &ReportOptions::default(), &PageExtras::default())?)
     }
 
     /// Removes the folder if this sweep made it and has no results.
@@ -83,22 +88,44 @@ impl SweepFolder {
     }
 }
 
-/// Checks that an existing sweep has the same settings. The values and the number of runs may differ.
-fn same_sweep(plan: &SweepPlan, earlier: &Sweep, path: &Path) -> Result<()> {
-    let names = |parameters: &[overhead_model::sweep::SweepParameter]| {
-        parameters.iter().map(|parameter| parameter.name.clone()).collect::<Vec<_>>()
-    };
-    let command = redact::command_line(plan.capture.command.words.iter().cloned());
-    let differs = [
-        ("command", earlier.command == command, earlier.command.join(" ")),
-        ("options", earlier.settings == plan.settings, earlier.settings.join(" ")),
-        ("parameters", names(&earlier.parameters) == names(&plan.vary), names(&earlier.parameters).join(", ")),
-    ];
-    if let Some((what, _, before)) = differs.into_iter().find(|(_, is_same, _)| !is_same) {
-        bail!(
-            "{} holds a sweep with other {what} ({before}): choose another folder with -o, or start again with --force",
-            path.display()
-        );
+/// What a sweep needs to continue. No reader needs it: each run's record has the rest.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SweepIndex {
+    /// The command, with parameters in braces; passwords are `***`.
+    command: Vec<String>,
+    /// Options that affect the measurement.
+    settings: Vec<String>,
+    /// Names of the parameters.
+    parameters: Vec<String>,
+}
+
+impl SweepIndex {
+    fn new(plan: &SweepPlan) -> Self {
+        Self {
+            command: redact::command_line(plan.capture.command.words.iter().cloned()),
+            settings: plan.settings.clone(),
+            parameters: plan.vary.iter().map(|parameter| parameter.name.clone()).collect(),
+        }
     }
-    Ok(())
+
+    /// Checks that the folder's sweep is this one. The values and the number of runs may differ.
+    fn check(&self, path: &Path) -> Result<()> {
+        let text = read_text(&path.join(SWEEP_INDEX))?;
+        let Ok(earlier) = serde_json::from_slice::<Self>(&text) else {
+            bail!("{} is damaged: start the sweep again with --force", path.join(SWEEP_INDEX).display());
+        };
+        let differs = [
+            ("command", &earlier.command, &self.command, " "),
+            ("options", &earlier.settings, &self.settings, " "),
+            ("parameters", &earlier.parameters, &self.parameters, ", "),
+        ];
+        if let Some((what, before, _, between)) = differs.into_iter().find(|(_, before, now, _)| before != now) {
+            bail!(
+                "{} holds a sweep with other {what} ({}): choose another folder with -o, or start again with --force",
+                path.display(),
+                before.join(between)
+            );
+        }
+        Ok(())
+    }
 }

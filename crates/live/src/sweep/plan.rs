@@ -1,15 +1,12 @@
 //! Plans the runs of a sweep, with their order and folders.
 
-use super::parameter::{combinations, filled};
+use super::parameter::{SweepParameter, assigned, combinations, filled};
 use super::repetition::Repetition;
-use overhead_model::sweep::SweepParameter;
 use std::path::Path;
 
 /// One combination of values with its runs.
 #[derive(Clone, Debug)]
 pub struct PlannedPoint {
-    /// The value of each parameter.
-    pub values: Vec<String>,
     /// The folder of its runs below the sweep's, such as `P=1,c=16`.
     pub folder: String,
     /// One run per round.
@@ -31,15 +28,15 @@ pub fn points(folder: &Path, parameters: &[SweepParameter], command: &[String], 
         let command = if parameters.is_empty() { command.to_vec() } else { filled(command, parameters, &values) };
         let repetition = |of: String, keep: bool| Repetition {
             folder: folder.join(&name).join(&of),
-            name: format!("{name} {of}").trim_start().to_owned(),
+            name: if name.is_empty() { of } else { format!("{name}/{of}") },
             command: command.clone(),
+            parameters: assigned(parameters, &values),
             keep,
         };
         points.push(PlannedPoint {
             runs: (1..=runs).map(|number| repetition(format!("run-{number}"), true)).collect(),
             warm_up: repetition("warm-up".to_owned(), false),
-            folder: name.clone(),
-            values,
+            folder: name,
         });
     }
     points
@@ -77,7 +74,7 @@ mod tests {
         assert_eq!(folders, ["P=1,url=a_b", "P=1,url=a_b_", "P=10,url=a_b", "P=10,url=a_b_"]);
         let last = &points[3].runs[1];
         assert_eq!(last.folder, Path::new("out/P=10,url=a_b_/run-2"));
-        assert_eq!((&*last.name, last.command.join(" ")), ("P=10,url=a_b_ run-2", "run 10 a:b".to_owned()));
+        assert_eq!((&*last.name, last.command.join(" ")), ("P=10,url=a_b_/run-2", "run 10 a:b".to_owned()));
         assert!(last.keep && !points[3].warm_up.keep);
     }
 

@@ -1,16 +1,12 @@
-//! The progress of a sweep, and its record.
+//! The progress of a sweep.
 
 use super::SweepPlan;
 use super::place::SweepFolder;
 use super::plan::{self, PlannedPoint};
-use super::repetition::{CountedRun, Repetition};
-use crate::redact;
-use overhead_model::record::Tool;
-use overhead_model::sweep::SWEEP_VERSION;
-use overhead_model::{Run, Sweep, exit};
-use overhead_report::sweep::{PointRun, point};
+use super::repetition::{MadeRun, Repetition};
+use overhead_model::{Run, exit};
+use overhead_report::NamedRun;
 use overhead_report::text::{counted, grouped};
-use overhead_report::{reported, systems};
 
 /// The runs of a sweep, finished and missing.
 #[derive(Debug)]
@@ -18,18 +14,18 @@ pub struct SweepProgress {
     /// The planned runs.
     pub points: Vec<PlannedPoint>,
     /// Finished runs by point and round.
-    made: Vec<Vec<Option<PointRun>>>,
+    made: Vec<Vec<Option<MadeRun>>>,
 }
 
 impl SweepProgress {
     /// Returns the plan, with the runs that already exist.
     pub fn new(sweep: &SweepPlan, place: &SweepFolder) -> Self {
         let points = plan::points(place.path(), &sweep.vary, &sweep.capture.command.words, sweep.runs);
-        let before = |repetition: &Repetition, point: &PlannedPoint| {
+        let before = |repetition: &Repetition| {
             let run = if sweep.capture.output.force { None } else { repetition.made_before() };
-            run.map(|run| made(repetition, point, Ok(run)))
+            run.map(|run| MadeRun { run, failure: None })
         };
-        let made = points.iter().map(|point| point.runs.iter().map(|run| before(run, point)).collect()).collect();
+        let made = points.iter().map(|point| point.runs.iter().map(before).collect()).collect();
         Self { points, made }
     }
 
@@ -37,11 +33,6 @@ impl SweepProgress {
     pub fn counts(&self) -> (usize, usize) {
         let all = self.made.iter().flatten();
         (all.clone().filter(|run| run.is_some()).count(), all.count())
-    }
-
-    /// Returns the number of finished runs that have a record.
-    pub fn counted(&self) -> usize {
-        self.records().count()
     }
 
     /// Returns whether every run is finished.
@@ -57,65 +48,32 @@ impl SweepProgress {
     }
 
     /// Adds a run and returns a message about it.
-    pub fn add(&mut self, point: usize, round: usize, repetition: &Repetition, end: CountedRun) -> String {
-        let summary = match &end {
-            Ok(run) => summary(run),
-            Err(reason) => format!("does not count: {reason}"),
+    pub fn add(&mut self, point: usize, round: usize, repetition: &Repetition, end: MadeRun) -> String {
+        let summary = match &end.failure {
+            None => summary(&end.run),
+            Some(reason) => format!("does not count: {reason}"),
         };
-        if let (Some(of), Some(runs)) = (self.points.get(point), self.made.get_mut(point)) {
-            runs[round] = Some(made(repetition, of, end));
+        if let Some(runs) = self.made.get_mut(point) {
+            runs[round] = Some(end);
         }
         let (made, all) = self.counts();
         format!("{made} of {all}: {}: {summary}", repetition.name)
     }
 
-    fn records(&self) -> impl Iterator<Item = &Run> {
-        self.made.iter().flatten().flatten().filter_map(|run| run.record.as_ref().ok())
+    /// Returns the finished runs with their names, in the order of the plan.
+    pub fn runs(&self) -> Vec<NamedRun> {
+        let planned = self.points.iter().flat_map(|point| &point.runs).zip(self.made.iter().flatten());
+        planned.filter_map(|(of, made)| Some(NamedRun::new(&*of.name, made.as_ref()?.run.clone()))).collect()
     }
 
-    /// Returns the record of the finished runs.
-    pub fn record(&self, sweep: &SweepPlan, partial: Option<String>) -> Sweep {
-        let (made, all) = self.counts();
-        let missing = || format!("{made} of {all} runs were made so far");
-        let points = self.points.iter().zip(&self.made).map(|(planned, runs)| {
-            let runs: Vec<PointRun> = runs.iter().flatten().cloned().collect();
-            point(planned.values.clone(), planned.folder.clone(), &runs)
-        });
-        let environment = self.records().find_map(|run| run.environment.clone());
-        Sweep {
-            schema_version: SWEEP_VERSION,
-            tool: Tool { name: "overhead".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-            command: redact::command_line(sweep.capture.command.words.iter().cloned()),
-            settings: sweep.settings.clone(),
-            selection: sweep.capture.connections.selected.clone(),
-            environment: environment
-                .map(|environment| overhead_model::record::Environment { workload: None, ..environment }),
-            servers: systems(self.records()),
-            parameters: sweep.vary.clone(),
-            runs: sweep.runs,
-            points: points.collect(),
-            partial: partial.or_else(|| (made < all).then(missing)),
-        }
-    }
-
-    /// Returns the exit status: partial if runs are missing or do not count, or if a run is partial.
-    pub fn status(&self, record: &Sweep) -> u8 {
+    /// Returns the exit status: failed without a run that counts; partial if runs are missing or do not count, or if one is
+    /// partial.
+    pub fn status(&self) -> u8 {
+        let counting = self.made.iter().flatten().flatten().filter(|made| made.failure.is_none());
+        let Some(of_runs) = counting.clone().map(|made| made.run.exit).max() else { return exit::FAILED };
         let (_, all) = self.counts();
-        let of_runs = self.records().map(|run| run.exit).max().unwrap_or(exit::COMPLETE);
-        if record.partial.is_some() || self.counted() < all { of_runs.max(exit::PARTIAL) } else { of_runs }
+        if counting.count() < all { of_runs.max(exit::PARTIAL) } else { of_runs }
     }
-}
-
-/// Returns a finished run with one connection, which names the server: all may be many, and are in the run's own record.
-fn made(repetition: &Repetition, point: &PlannedPoint, record: CountedRun) -> PointRun {
-    let folder = repetition.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let reported = if record.is_ok() { reported::read(&repetition.command, &repetition.printed()) } else { Vec::new() };
-    let record = record.map(|mut run| {
-        run.connections.truncate(1);
-        run
-    });
-    let folder = if point.folder.is_empty() { folder } else { format!("{}/{folder}", point.folder) };
-    PointRun { folder, record, reported }
 }
 
 fn summary(run: &Run) -> String {

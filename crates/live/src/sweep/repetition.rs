@@ -6,7 +6,8 @@ use overhead_host::CaptureSignals;
 use overhead_model::{Run, say};
 use overhead_reading::run_folder::RECORD;
 use overhead_report::bounded::read_text;
-use overhead_report::load_run;
+use overhead_report::{load_run, reported};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,23 +16,32 @@ use std::sync::Arc;
 pub struct Repetition {
     /// Its run folder.
     pub folder: PathBuf,
-    /// Its name in messages and in the record's charts.
+    /// Its name in messages and charts: its folder, relative to the sweep's.
     pub name: String,
     /// Program and arguments, without placeholders.
     pub command: Vec<String>,
+    /// The values that distinguish it from the other runs.
+    pub parameters: BTreeMap<String, String>,
     /// Whether to keep the run; a warm-up run is not kept.
     pub keep: bool,
 }
 
-/// The record of a run, or why it does not count: the command failed.
-pub type CountedRun = Result<Run, String>;
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct MadeRun {
+    /// Its record.
+    pub run: Run,
+    /// Why it does not count: the command failed.
+    pub failure: Option<String>,
+}
 
 impl Repetition {
     /// Returns the record of an earlier run of the same command, unless that failed.
     pub fn made_before(&self) -> Option<Run> {
         let run = load_run(self.folder.join(RECORD)).ok()?;
         let workload = run.environment.as_ref()?.workload.as_ref()?;
-        let is_this = workload.command == redact::command_line(self.command.iter().cloned());
+        let is_this =
+            workload.command == redact::command_line(self.command.iter().cloned()) && run.parameters == self.parameters;
         let succeeded = workload.was_ended || workload.exit_code == Some(0);
         (is_this && succeeded).then_some(run)
     }
@@ -42,7 +52,7 @@ impl Repetition {
     /// # Errors
     ///
     /// The capture cannot be made or written, or the user asks for the end a second time.
-    pub async fn make(&self, plan: &CapturePlan, signals: &mut CaptureSignals) -> Result<Option<CountedRun>> {
+    pub async fn make(&self, plan: &CapturePlan, signals: &mut CaptureSignals) -> Result<Option<MadeRun>> {
         if signals.end.was_requested().await {
             return Ok(None);
         }
@@ -52,33 +62,33 @@ impl Repetition {
         plan.result.distribution = true;
         let folder = RunFolder::create(Some(&self.folder), "", true, plan.output.owner)?.named(&self.name);
         let printed = folder.create_printed().inspect_err(|_| folder.discard())?;
-        let keep = self.keep;
-        let conclude = move |_: &CapturePlan, captured| conclude(captured, keep);
+        let repetition = self.clone();
+        let conclude = move |_: &CapturePlan, captured| repetition.conclude(captured);
         let (folder, output) = (Some(Arc::new(folder)), CommandOutput::Kept(printed));
         let plan = Arc::new(plan);
         plan.with_rows(signals, async |signals| CaptureSession::run(&plan, folder, signals, output, conclude).await)
             .await
     }
 
-    /// Returns the command's standard output; empty if it was not kept.
-    pub fn printed(&self) -> String {
-        let bytes = read_text(&self.folder.join(PRINTED[0])).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-/// Writes the run, or removes its folder.
-fn conclude(captured: FinishedCapture, keep: bool) -> Result<Option<CountedRun>> {
-    let FinishedCapture { folder, run, end } = captured;
-    let failed = end.failure().map(|code| failure(code, folder.as_deref().map(RunFolder::path)));
-    if let Some(folder) = &folder {
-        if end.was_asked() || !keep {
-            folder.discard();
-        } else if let Some(reason) = folder.write(&run)?.without_charts {
-            say!("overhead: warning: {}: no chart: {reason}", folder.name());
+    /// Writes the run with its parameters and what the command reported, or removes its folder.
+    fn conclude(&self, captured: FinishedCapture) -> Result<Option<MadeRun>> {
+        let FinishedCapture { folder, mut run, end } = captured;
+        let failed = end.failure().map(|code| failure(code, folder.as_deref().map(RunFolder::path)));
+        run.parameters.clone_from(&self.parameters);
+        if failed.is_none() {
+            let bytes = read_text(&self.folder.join(PRINTED[0])).unwrap_or_default();
+            run.reported = reported::read(&self.command, &String::from_utf8_lossy(&bytes));
         }
+        if let Some(folder) = &folder {
+            if end.was_asked() || !self.keep {
+                folder.discard();
+            } else if let Some(reason) = folder.write(&run)?.without_charts {
+                say!("overhead: warning: {}: no chart: {reason}", folder.name());
+            }
+        }
+        let made = MadeRun { run, failure: failed };
+        Ok((!end.was_asked()).then_some(made))
     }
-    Ok((!end.was_asked()).then(|| failed.map_or(Ok(run), Err)))
 }
 
 /// Returns a message with the failed command's status and the last line of its output.

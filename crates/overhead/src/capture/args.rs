@@ -7,9 +7,8 @@ use overhead_files::FileOwner;
 use overhead_kernel::{ProcessSelection, TlsProcesses};
 use overhead_live::{
     CapturePlan, CommandPlan, CounterPlan, InheritedFiles, LimitPlan, LivePlan, OutputPlan, PacketUse, ResultPlan,
-    RotationPlan, SocketPlan, SweepPlan, User, check_parameters,
+    RotationPlan, SocketPlan, SweepParameter, SweepPlan, User, check_parameters,
 };
-use overhead_model::sweep::SweepParameter;
 use overhead_model::{bail_usage, say};
 use overhead_options::{DecodeArgs, SampleArgs};
 use overhead_reading::ConnectionChoice;

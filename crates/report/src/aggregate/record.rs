@@ -63,6 +63,7 @@ pub fn build_run(
         ledger,
         whole,
         parameters: BTreeMap::new(),
+        reported: Vec::new(),
         operations,
         connections,
         connections_omitted: aggregate.connections_omitted(),

@@ -42,7 +42,7 @@ impl Axis {
     }
 
     /// Uses steps of 1, 2 and 5 times a power of ten; above three decades, only powers of ten.
-    fn logarithmic(min: f64, max: f64) -> Self {
+    pub(super) fn logarithmic(min: f64, max: f64) -> Self {
         let decades = min.log10().floor() as i32..=max.log10().ceil() as i32;
         let leading: &[f64] = if max / min > 1e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let all = decades.flat_map(|power| leading.iter().map(move |digit| digit * 10_f64.powi(power)));

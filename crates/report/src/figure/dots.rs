@@ -264,6 +264,7 @@ mod tests {
                 let (left, right) = match mark {
                     Mark::Text(text) => (text.left(), text.left() + text.face.width(&text.line)),
                     Mark::Rect { x, width, .. } => (*x, x + width),
+                    Mark::Quad { corners, .. } => (corners[0].0, corners[2].0),
                     Mark::Line { from, to, .. } | Mark::ThickLine { from, to, .. } => {
                         (from.0.min(to.0), from.0.max(to.0))
                     }

@@ -68,7 +68,7 @@ const HEIGHT: f64 = 300.0;
 const INSET: f64 = 28.0;
 /// Distance from the legend to the plot area if band names stand between them.
 const BANDS: f64 = 34.0;
-const THICKNESS: f64 = 2.0;
+pub(super) const THICKNESS: f64 = 2.0;
 const POINT: f64 = 6.0;
 /// Width of the bar from the first to the third quartile.
 const QUARTILES: f64 = 4.0;
@@ -95,15 +95,16 @@ pub(super) fn laid_out(figure: &LineFigure, title: Option<&str>) -> Result<Scene
 }
 
 /// The area of the lines.
-struct PlotField {
-    left: f64,
-    right: f64,
-    top: f64,
+pub(super) struct PlotField {
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub height: f64,
 }
 
 impl PlotField {
-    fn bottom(&self) -> f64 {
-        self.top + HEIGHT
+    pub(super) fn bottom(&self) -> f64 {
+        self.top + self.height
     }
 
     /// Returns the position of a time.
@@ -136,11 +137,11 @@ fn scene(figure: &LineFigure, title: Option<&str>, axis: &Axis) -> Scene {
         top = legend(&mut scene, &entries, (MARGIN, right), top + 20.0);
     }
     let has_bands = figure.time.as_ref().is_some_and(|time| !time.bands.is_empty());
-    let field = PlotField { left: axis.left(), right, top: top + if has_bands { BANDS } else { 18.0 } };
+    let field = PlotField { left: axis.left(), right, top: top + if has_bands { BANDS } else { 18.0 }, height: HEIGHT };
     if let Some(time) = &figure.time {
         bands(&mut scene, time, &field);
     }
-    grid(&mut scene, axis, &field);
+    grid(&mut scene, axis, &field, true);
     let xs = field.places(figure);
     let ends = if let Some(time) = &figure.time {
         round_times(&mut scene, time, &field);
@@ -274,7 +275,7 @@ fn lines(scene: &mut Scene, figure: &LineFigure, place: impl Fn(usize, f64) -> O
 }
 
 /// Draws a thin line from the smallest to the largest value, and a bar between the quartiles.
-fn whisker(scene: &mut Scene, [min, q1, q3, max]: [Option<(f64, f64)>; 4], color: Rgb) {
+pub(super) fn whisker(scene: &mut Scene, [min, q1, q3, max]: [Option<(f64, f64)>; 4], color: Rgb) {
     if let Some((low, high)) = min.zip(max) {
         scene.line(low, high, color);
         for (x, y) in [low, high] {
@@ -286,13 +287,16 @@ fn whisker(scene: &mut Scene, [min, q1, q3, max]: [Option<(f64, f64)>; 4], color
     }
 }
 
-fn grid(scene: &mut Scene, axis: &Axis, field: &PlotField) {
+/// Draws a line for each tick across the field, with a label at its left if there is room.
+pub(super) fn grid(scene: &mut Scene, axis: &Axis, field: &PlotField, has_labels: bool) {
     for tick in &axis.ticks {
         let Some(part) = axis.height(*tick) else { continue };
-        let y = field.top + HEIGHT * (1.0 - part);
+        let y = field.top + field.height * (1.0 - part);
         let color = if part == 0.0 { AXIS } else { GRID };
         scene.line((field.left, y), (field.right, y), color);
-        scene.text(&tick_label(*tick), (field.left - 6.0, y + 3.5), Anchor::End, TICK);
+        if has_labels {
+            scene.text(&tick_label(*tick), (field.left - 6.0, y + 3.5), Anchor::End, TICK);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod layout;
 mod lines;
 mod paint;
 mod palette;
+mod panels;
 mod plot;
 mod scene;
 mod stacks;
@@ -17,6 +18,7 @@ mod svg;
 
 use crate::error::ReportError;
 use crate::run::NamedRun;
+use crate::sweep::ChartAxes;
 pub(crate) use caption::{HOW_TO_READ, left_out, only_in_table};
 use chart::Chart;
 pub use dots::{DotFigure, DotRow};
@@ -24,6 +26,7 @@ pub use lines::{Band, Line, LineFigure, TimeAxis};
 use overhead_model::Account;
 use palette::Rgb;
 pub(crate) use palette::THEMED;
+pub use panels::{Panel, PanelFigure, PanelLine, PanelPoint};
 pub use plot::Plot;
 pub(crate) use plot::titled;
 use scene::Scene;
@@ -81,6 +84,8 @@ pub struct ReportOptions {
     pub theme: Option<Theme>,
     /// Width of charts in logical pixels; `None` for the default.
     pub width: Option<u32>,
+    /// The keys that runs with parameters are drawn by.
+    pub axes: ChartAxes,
 }
 
 impl ReportOptions {

@@ -77,6 +77,7 @@ fn draw(backend: &mut Bitmap<'_>, mark: &Mark) -> PaintResult {
         Mark::ThickLine { from, to, thickness, color } => {
             backend.fill_polygon(outline(*from, *to, *thickness).map(device), &Solid(*color))
         }
+        Mark::Quad { corners, color } => backend.fill_polygon(corners.map(device), &Solid(*color)),
         Mark::Text(text) => draw_text(backend, text),
     }
 }

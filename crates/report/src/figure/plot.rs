@@ -2,6 +2,7 @@
 
 use super::dots::{self, DotFigure};
 use super::lines::{self, LineFigure};
+use super::panels::{self, PanelFigure};
 use super::scene::Scene;
 use super::stacks::{self, StackFigure};
 use super::{NARROW, PlotStyle, paint, svg};
@@ -11,6 +12,7 @@ use crate::error::ReportError;
 #[derive(Clone, Debug)]
 pub enum Plot {
     Lines(LineFigure),
+    Panels(PanelFigure),
     Dots(DotFigure),
     Stacks(StackFigure),
 }
@@ -57,6 +59,7 @@ impl Plot {
     pub(crate) fn with_style(self, style: PlotStyle) -> Self {
         match self {
             Self::Lines(figure) => Self::Lines(LineFigure { style, ..figure }),
+            Self::Panels(figure) => Self::Panels(PanelFigure { style, ..figure }),
             Self::Dots(figure) => Self::Dots(DotFigure { style, ..figure }),
             Self::Stacks(figure) => Self::Stacks(StackFigure { style, ..figure }),
         }
@@ -65,6 +68,7 @@ impl Plot {
     pub(crate) fn style(&self) -> PlotStyle {
         match self {
             Self::Lines(figure) => figure.style,
+            Self::Panels(figure) => figure.style,
             Self::Dots(figure) => figure.style,
             Self::Stacks(figure) => figure.style,
         }
@@ -74,6 +78,7 @@ impl Plot {
     pub(crate) fn with_system(mut self, system: &str) -> Self {
         let title = match &mut self {
             Self::Lines(figure) => &mut figure.title,
+            Self::Panels(figure) => &mut figure.title,
             Self::Dots(figure) => &mut figure.title,
             Self::Stacks(figure) => &mut figure.title,
         };
@@ -87,6 +92,7 @@ impl Plot {
     pub(crate) fn method(&self) -> &str {
         match self {
             Self::Lines(figure) => &figure.method,
+            Self::Panels(figure) => &figure.method,
             Self::Dots(figure) => &figure.method,
             Self::Stacks(_) => "",
         }
@@ -96,6 +102,7 @@ impl Plot {
     pub(crate) fn words(&self) -> [&str; 2] {
         match self {
             Self::Lines(figure) => [&figure.title, &figure.description],
+            Self::Panels(figure) => [&figure.title, &figure.description],
             Self::Dots(figure) => [&figure.title, &figure.description],
             Self::Stacks(figure) => [&figure.title, &figure.description],
         }
@@ -104,6 +111,7 @@ impl Plot {
     fn laid_out(&self, title: Option<&str>) -> Result<Scene, ReportError> {
         match self {
             Self::Lines(figure) => lines::laid_out(figure, title),
+            Self::Panels(figure) => panels::laid_out(figure, title),
             Self::Dots(figure) => dots::laid_out(figure, title),
             Self::Stacks(figure) => stacks::laid_out(figure, title),
         }

@@ -16,9 +16,29 @@ pub(crate) struct Scene {
 /// One thing to draw; later ones cover earlier ones.
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
-    Rect { x: f64, y: f64, width: f64, height: f64, fill: Rgb },
-    Line { from: (f64, f64), to: (f64, f64), color: Rgb },
-    ThickLine { from: (f64, f64), to: (f64, f64), thickness: f64, color: Rgb },
+    Rect {
+        x: f64,
+        y: f64,
+        width: f64,
+        height: f64,
+        fill: Rgb,
+    },
+    Line {
+        from: (f64, f64),
+        to: (f64, f64),
+        color: Rgb,
+    },
+    /// A filled area with four corners.
+    Quad {
+        corners: [(f64, f64); 4],
+        color: Rgb,
+    },
+    ThickLine {
+        from: (f64, f64),
+        to: (f64, f64),
+        thickness: f64,
+        color: Rgb,
+    },
     Text(Text),
 }
 
@@ -79,6 +99,7 @@ impl Scene {
                 Mark::Rect { fill: color, .. }
                 | Mark::Line { color, .. }
                 | Mark::ThickLine { color, .. }
+                | Mark::Quad { color, .. }
                 | Mark::Text(Text { face: Face { color, .. }, .. }) => *color = color.dark(),
             }
         }
@@ -100,6 +121,10 @@ impl Scene {
 
     pub(crate) fn thick_line(&mut self, from: (f64, f64), to: (f64, f64), thickness: f64, color: Rgb) {
         self.marks.push(Mark::ThickLine { from, to, thickness, color });
+    }
+
+    pub(crate) fn quad(&mut self, corners: [(f64, f64); 4], color: Rgb) {
+        self.marks.push(Mark::Quad { corners, color });
     }
 
     pub(crate) fn text(&mut self, text: &str, (x, baseline): (f64, f64), anchor: Anchor, face: Face) {

@@ -68,6 +68,7 @@ impl SvgForm {
             Mark::Rect { x, y, width, height, fill } => self.rect((*x, *y), (x + width, y + height), *fill),
             Mark::Line { from, to, color } => self.line(*from, *to, 0.5, *color),
             Mark::ThickLine { from, to, thickness, color } => self.line(*from, *to, *thickness, *color),
+            Mark::Quad { corners, color } => self.polygon(corners.map(|corner| self.at(corner)), *color),
             Mark::Text(text) => self.text(text),
         }
     }
@@ -80,7 +81,10 @@ impl SvgForm {
 
     /// Draws an outline: a stroke would need a second set of classes.
     fn line(self, from: (f64, f64), to: (f64, f64), thickness: f64, color: Rgb) -> String {
-        let corners = outline(self.at(from), self.at(to), thickness * self.scale());
+        self.polygon(outline(self.at(from), self.at(to), thickness * self.scale()), color)
+    }
+
+    fn polygon(self, corners: [(f64, f64); 4], color: Rgb) -> String {
         let corners = corners.map(|(x, y)| format!("{},{}", number(x), number(y)));
         format!("<polygon points=\"{}\"{}/>", corners.join(" "), self.paint(color))
     }

@@ -18,6 +18,8 @@ pub(crate) struct WebPage {
     pub tables: Vec<PageTable>,
     /// Possible savings as a table; `extras` holds the details.
     pub found: Option<PageTable>,
+    /// A paragraph on how it was measured, to paste elsewhere; empty without one.
+    pub method: String,
     /// Machine, commands and integrity of each run.
     pub conditions: Vec<Conditions>,
     pub records: Vec<Record>,
@@ -216,7 +218,7 @@ pub(crate) struct Conditions {
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
     pub name: String,
-    /// `run`, `sweep` or `bench`.
+    /// `run` or `bench`.
     pub kind: &'static str,
     pub json: String,
 }

@@ -18,10 +18,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, UndefinedBehavior, context, escape_formatter};
 use overhead_model::OutsideText;
-pub(crate) use runs::embedded;
-pub(crate) use runs::machine_facts;
-
-pub(crate) use runs::render_runs;
+pub(crate) use runs::{conditions, embedded, embedded_runs, made_by, render_runs};
 
 pub use words::sentences;
 

@@ -48,6 +48,7 @@ pub(crate) fn render_runs(
             charts: figures.to_vec(),
             tables,
             found: extras.findings_table(),
+            method: String::new(),
             conditions: runs.iter().map(conditions).collect(),
             records,
             tool: runs.first().map_or_else(String::new, |named| made_by(&named.run)),
@@ -62,7 +63,7 @@ pub(crate) fn render_runs(
     Ok(text)
 }
 
-fn made_by(run: &Run) -> String {
+pub(crate) fn made_by(run: &Run) -> String {
     format!("{} {}", run.tool.name, run.tool.version)
 }
 
@@ -295,9 +296,11 @@ fn each_run<S: IntoIterator<Item = Section>>(id: &str, runs: &[NamedRun], sectio
     sections.map(|(at, section)| PageTable::from_section(&format!("{id}-{at}"), section)).collect()
 }
 
-fn conditions(named: &NamedRun) -> Conditions {
+/// Returns the conditions of a run: source, date, versions, machine and commands.
+pub(crate) fn conditions(named: &NamedRun) -> Conditions {
     let run = &named.run;
     let mut said = facts::origin(run);
+    said.insert(0, Fact::new("date", facts::date(run.source.first_ns)));
     let ends = [("servers", software(run, |connection| connection.server_software.as_ref()))];
     let ends = ends.into_iter().chain([("clients", software(run, |connection| connection.client_software.as_ref()))]);
     said.extend(ends.filter(|(_, names)| !names.is_empty()).map(|(term, names)| Fact::new(term, names.join(", "))));
@@ -315,7 +318,7 @@ fn software(run: &Run, of: impl Fn(&overhead_model::record::Connection) -> Optio
     names.into_iter().take(8).collect()
 }
 
-pub(crate) fn machine_facts(machine: &Environment) -> Vec<Fact> {
+fn machine_facts(machine: &Environment) -> Vec<Fact> {
     let of = format!("{}: Linux {}, {} CPUs ({})", machine.host, machine.kernel, machine.cpus, machine.cpu);
     let mut said = vec![Fact::new("machine", of.clone())];
     said.extend(machine.interface.as_ref().map(|interface| Fact::new("interface", facts::interface_line(interface))));
@@ -382,6 +385,21 @@ pub(crate) fn embedded(name: &str, kind: &'static str, record: &impl Serialize) 
     // Escape characters that could end the element or start another.
     let json = json_escaped(&serde_json::to_string(record)?).replace('<', "\\u003c").replace('&', "\\u0026");
     Ok(Record { name: name.to_owned(), kind, json })
+}
+
+/// Returns the records of these runs, shortened, or none if they are too large for a page.
+/// Fails with [`ReportError::Json`] if a number is not finite.
+pub(crate) fn embedded_runs<'r>(runs: impl Iterator<Item = &'r NamedRun>) -> Result<Vec<Record>, ReportError> {
+    let (mut records, mut size) = (Vec::new(), 0);
+    for named in runs {
+        let record = embedded(&named.name, "run", &shortened(named, Shown::LEVELS[3]).run)?;
+        size += record.json.len();
+        if size >= PAGE_BYTES {
+            return Ok(Vec::new());
+        }
+        records.push(record);
+    }
+    Ok(records)
 }
 
 /// Shortens a run's long lists and keeps its sums.

@@ -47,7 +47,7 @@ fn row(columns: &[String], line: &str) -> Option<Reported> {
         }
     }
     let rate = rate.filter(|rate| *rate > 0.0)?;
-    Some(Reported { program: "memtier_benchmark", name: name.to_owned(), per_second: Some(rate), latency_ns })
+    Some(Reported { name: name.to_owned(), per_second: Some(rate), latency_ns })
 }
 
 #[cfg(test)]

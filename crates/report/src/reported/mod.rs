@@ -6,11 +6,13 @@ mod pgbench;
 mod redis_benchmark;
 mod sysbench;
 
+use overhead_model::Measured;
+use overhead_model::record::ReportedTest;
+use std::collections::BTreeMap;
+
 /// One test of a load generator.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reported {
-    /// Name of the program, as in its documentation.
-    pub program: &'static str,
+pub(crate) struct Reported {
     /// Name of the test in the program's output.
     pub name: String,
     /// Rate per second; absent if not reported.
@@ -21,7 +23,7 @@ pub struct Reported {
 
 /// Latencies in nanoseconds; absent if not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ReportedLatency {
+pub(crate) struct ReportedLatency {
     pub mean: Option<f64>,
     pub p50: Option<f64>,
     pub p90: Option<f64>,
@@ -33,13 +35,13 @@ pub struct ReportedLatency {
 }
 
 impl ReportedLatency {
-    /// Returns the latencies in the order of [`overhead_model::sweep::SweepLatency::NAMES`].
-    pub fn figures(&self) -> [Option<f64>; 8] {
-        let Self { mean, p50, p90, p95, p99, p999, p9999, max } = *self;
-        [mean, p50, p90, p95, p99, p999, p9999, max]
+    /// Returns the latencies by their names in [`ReportedTest::LATENCIES`].
+    fn by_name(self) -> BTreeMap<String, f64> {
+        let Self { mean, p50, p90, p95, p99, p999, p9999, max } = self;
+        let all = ReportedTest::LATENCIES.into_iter().zip([mean, p50, p90, p95, p99, p999, p9999, max]);
+        all.filter_map(|(name, ns)| Some((name.to_owned(), ns?))).collect()
     }
 
-    /// Returns the field for a percentile such as `99.9`, or `None` if it is not kept.
     /// Returns the percentiles with their percentages.
     fn percentiles(&mut self) -> [(f64, &mut Option<f64>); 6] {
         [
@@ -52,6 +54,7 @@ impl ReportedLatency {
         ]
     }
 
+    /// Returns the field for a percentile such as `99.9`, or `None` if it is not kept.
     fn percentile(&mut self, percent: f64) -> Option<&mut Option<f64>> {
         self.percentiles().into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, place)| place)
     }
@@ -71,11 +74,18 @@ const READERS: [(&str, OutputReader); 6] = [
 
 /// Parses test results from a command's standard output; returns none if it runs no known program. Other programs may precede
 /// it (`taskset -c 1 redis-benchmark`).
-pub fn read(command: &[String], stdout: &str) -> Vec<Reported> {
+pub fn read(command: &[String], stdout: &str) -> Vec<ReportedTest> {
     let is_named = |name: &str| command.iter().any(|word| word.rsplit('/').next() == Some(name));
     let reader = READERS.iter().find(|(name, _)| is_named(name));
-    reader.map_or_else(Vec::new, |(name, read)| {
-        read(stdout).into_iter().map(|test| Reported { program: name, ..test }).collect()
+    reader.map_or_else(Vec::new, |(program, read)| {
+        let test = |Reported { name, per_second, latency_ns }: Reported| ReportedTest {
+            program: (*program).to_owned(),
+            name,
+            per_second: per_second
+                .map_or_else(|| Measured::unavailable(format!("{program} does not print it")), Measured::Value),
+            latency_ns: latency_ns.by_name(),
+        };
+        read(stdout).into_iter().map(test).collect()
     })
 }
 
@@ -104,7 +114,7 @@ mod tests {
         let said = "GET: 100.00 requests per second, p50=0.287 msec\n";
         for command in ["redis-benchmark -q", "taskset -c 1 /usr/bin/redis-benchmark -q", "valkey-benchmark"] {
             let tests = read(&words(command), said);
-            assert_eq!((tests.len(), tests[0].per_second), (1, Some(100.0)), "{command}");
+            assert_eq!((tests.len(), &tests[0].per_second), (1, &Measured::Value(100.0)), "{command}");
         }
         assert_eq!(read(&words("my-benchmark redis"), said), []);
         assert_eq!(read(&words("pgbench -S"), said), [], "another program's format");

@@ -8,7 +8,7 @@ pub(super) fn read(stdout: &str) -> Vec<Reported> {
     let Some(per_second) = find("tps = ").and_then(number) else { return Vec::new() };
     let mean = find("latency average = ").and_then(milliseconds);
     let latency_ns = ReportedLatency { mean, ..ReportedLatency::default() };
-    vec![Reported { program: "pgbench", name: "transactions".to_owned(), per_second: Some(per_second), latency_ns }]
+    vec![Reported { name: "transactions".to_owned(), per_second: Some(per_second), latency_ns }]
 }
 
 #[cfg(test)]

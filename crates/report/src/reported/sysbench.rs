@@ -10,7 +10,6 @@ pub(super) fn read(stdout: &str) -> Vec<Reported> {
         number(line.split_once('(')?.1.split_whitespace().next()?)
     };
     let test = |name: &str, per_second: f64, latency_ns| Reported {
-        program: "sysbench",
         name: name.to_owned(),
         per_second: Some(per_second),
         latency_ns,

@@ -1,15 +1,15 @@
 //! Tables of a sweep: bytes, latencies, whole runs and the command's own reports, with a row per combination of values.
 
+use super::figures::shown;
+use super::summary::{LATENCIES, Sweep, SweepOperation, SweepPoint, SweepWork};
 use crate::bounds::AT_LEAST;
 use crate::clean::clean;
 use crate::document::Section;
 use crate::grid::{Column, Grid};
-use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE};
 use crate::number::{DASH, decimal, grouped, significant};
 use crate::summary::distinct;
 use crate::text::distribution;
 use overhead_model::record::{CycleSource, Within};
-use overhead_model::sweep::{Sweep, SweepLatency, SweepOperation, SweepPoint, SweepWork};
 use overhead_model::{Measured, Spread};
 
 type Printed = fn(f64) -> String;
@@ -18,51 +18,11 @@ type Printed = fn(f64) -> String;
 pub(super) const CELLS: &str =
     "Cells: the median over the runs, and in parentheses the first and the third quartile where they differ from it.";
 
-/// Returns the non-empty tables of these sweeps: one of all if their columns are the same, or one of each.
-pub(super) fn sections(sweeps: &[(&str, &Sweep)]) -> Vec<Section> {
-    let of_kind = |section: fn(&Sweep) -> Section| {
-        let each = sweeps.iter().map(|(name, sweep)| (*name, section(sweep)));
-        let each: Vec<(&str, Section)> = each.filter(|(_, section)| !section.table.rows.is_empty()).collect();
-        if sweeps.len() == 1 { each.into_iter().map(|(_, section)| section).collect() } else { together(each) }
-    };
-    [bytes, latencies, within, work, reported].into_iter().flat_map(of_kind).collect()
-}
-
-fn together(mut each: Vec<(&str, Section)>) -> Vec<Section> {
-    let headers = |of: &Section| of.table.columns.iter().map(|column| column.header.clone()).collect::<Vec<_>>();
-    let is_alike = each.windows(2).all(|pair| headers(&pair[0].1) == headers(&pair[1].1));
-    if !is_alike {
-        for (name, of) in &mut each {
-            of.title = format!("{name}: {}", of.title);
-        }
-        return each.into_iter().map(|(_, section)| section).collect();
-    }
-    for (name, Section { table, .. }) in &mut each {
-        table.columns.insert(0, Column::left("system"));
-        table.rows.iter_mut().for_each(|row| row.insert(0, (*name).to_owned()));
-        table.keys += 1;
-    }
-    let one = each.into_iter().map(|(_, section)| section).reduce(|mut all, next| {
-        all.table.rows.extend(next.table.rows);
-        all.notes.extend(next.notes);
-        all.notes.dedup();
-        all
-    });
-    one.into_iter().collect()
-}
-
-/// Returns the notable operations of a point: nearly all of its bytes, and the frequent ones.
-pub(super) fn shown(point: &SweepPoint) -> impl Iterator<Item = &SweepOperation> {
-    let of = |figure: fn(&SweepOperation) -> f64| point.operations.iter().map(figure).sum::<f64>();
-    let (bytes, count) = (of(total_bytes), of(|operation| operation.count.median));
-    point.operations.iter().filter(move |operation| {
-        total_bytes(operation) * FIGURE_NEGLIGIBLE as f64 >= bytes
-            || operation.count.median * FIGURE_COMMON as f64 >= count
-    })
-}
-
-fn total_bytes(operation: &SweepOperation) -> f64 {
-    operation.wire_bytes.median * operation.count.median
+/// Returns the non-empty tables.
+pub(super) fn sections(sweep: &Sweep) -> Vec<Section> {
+    let all = [whole, bytes, latencies, within, work, reported].map(|section| section(sweep));
+    let all = all.into_iter().map(|of| Section { table: of.table.measured(), ..of });
+    all.filter(|section| section.table.columns.len() > section.table.keys && !section.table.rows.is_empty()).collect()
 }
 
 /// Returns `GET`, or `SELECT (prepared)` if the sweep has several ways of sending.
@@ -71,6 +31,26 @@ fn label(sweep: &Sweep, operation: &SweepOperation) -> String {
     let is_other = |other: &SweepOperation| other.name == operation.name && other.via != operation.via;
     let has_several = sweep.points.iter().flat_map(|point| &point.operations).any(is_other);
     if has_several && !operation.via.is_empty() { format!("{name} ({})", operation.via) } else { name }
+}
+
+fn whole(sweep: &Sweep) -> Section {
+    let figures = ["runs", "wire\nB/op", "round\ntrips/op", "frames\n/op", "operations\n/s"];
+    let row = |point: &SweepPoint| {
+        let total = &point.total;
+        let counted = point.runs.iter().filter(|run| run.fault.is_none()).count();
+        let wire = |figure: &Measured<Spread>, print: Printed| bounded(point, measured(figure, print));
+        let mut cells = keys(point);
+        cells.push(format!("{counted} of {}", point.runs.len().max(sweep.runs)));
+        cells.push(wire(&total.wire_bytes, decimal));
+        cells.push(wire(&total.round_trips, significant));
+        cells.push(wire(&total.frames, significant));
+        cells.push(measured(&total.per_second, |rate| grouped(rate.round() as u64)));
+        cells
+    };
+    let rows = sweep.points.iter().map(row).collect();
+    let note = "Everything on the selected connections (setup, background and connection set-up too), per operation of the \
+                workload. Operations per second: from the first frame to the last, under the capture.";
+    Section::new("Whole cost per operation", table(sweep, &[], &figures, rows), note)
 }
 
 fn bytes(sweep: &Sweep) -> Section {
@@ -91,11 +71,8 @@ fn bytes(sweep: &Sweep) -> Section {
 }
 
 fn latencies(sweep: &Sweep) -> Section {
-    let rows = by_operation(sweep, |_, operation| {
-        let SweepLatency { p50, p90, p99, p999, p9999, max, .. } = &operation.latency_ns;
-        [p50, p90, p99, p999, p9999, max].map(microseconds).into()
-    });
-    let table = table(sweep, &["operation"], &["p50", "p90", "p99", "p99.9", "p99.99", "max"], rows);
+    let rows = by_operation(sweep, |_, operation| operation.latency_ns.iter().map(microseconds).collect());
+    let table = table(sweep, &["operation"], &LATENCIES, rows);
     let note = "From the frame with the first byte of the request to the frame with the last byte of the response, at the \
                 capture point, not the client's.";
     Section::new("Latency in µs", table, note)
@@ -119,9 +96,6 @@ fn within(sweep: &Sweep) -> Section {
 
 fn work(sweep: &Sweep) -> Section {
     let figures = [
-        "runs",
-        "operations\n/s",
-        "frames\n/op",
         "server\ncalls/op",
         "client\ncalls/op",
         "server\nCPU µs/op",
@@ -130,25 +104,16 @@ fn work(sweep: &Sweep) -> Section {
         "client\ncycles/op",
     ];
     let row = |point: &SweepPoint| {
-        let total = &point.total;
-        let counted = point.runs.iter().filter(|run| run.fault.is_none()).count();
-        let roles = [&total.server, &total.client];
+        let roles = || point.total.work.iter();
         let mut cells = keys(point);
-        cells.push(format!("{counted} of {}", sweep.runs));
-        cells.push(measured(&total.per_second, |rate| grouped(rate.round() as u64)));
-        cells.push(bounded(point, measured(&total.frames, significant)));
-        cells.extend(roles.map(|role| measured(&role.syscalls, significant)));
-        cells.extend(roles.map(|role| measured(&role.on_cpu_ns, |ns| significant(ns / 1e3))));
-        cells.extend(roles.map(cycles));
+        cells.extend(roles().map(|role| measured(&role.syscalls, significant)));
+        cells.extend(roles().map(|role| measured(&role.on_cpu_ns, |ns| significant(ns / 1e3))));
+        cells.extend(roles().map(cycles));
         cells
     };
-    let note = format!(
-        "All workload operations of a run together. Operations per second: from the first frame to the last, under the \
-         capture. Frames: all of the connections, acknowledgments and connection set-up included.{}",
-        absences(sweep)
-    );
+    let note = format!("All workload operations of a run together.{}", absences(sweep));
     let rows = sweep.points.iter().map(row).collect();
-    Section::new("Rate and work per operation", table(sweep, &[], &figures, rows), note)
+    Section::new("Work per operation", table(sweep, &[], &figures, rows), note)
 }
 
 /// Formats cycles; reference cycles are a unit of time.
@@ -164,10 +129,10 @@ fn absences(sweep: &Sweep) -> String {
         let figures = [
             ("operations per second", &total.per_second),
             ("frames", &total.frames),
-            ("server", &total.server.syscalls),
-            ("client", &total.client.syscalls),
-            ("server's cycles", &total.server.cycles),
-            ("client's cycles", &total.client.cycles),
+            ("server", &total.work[0].syscalls),
+            ("client", &total.work[1].syscalls),
+            ("server's cycles", &total.work[0].cycles),
+            ("client's cycles", &total.work[1].cycles),
         ];
         figures.into_iter().filter_map(|(name, figure)| {
             Some(format!(" {name}: not measured: {}.", figure.reason()?.trim_end_matches('.')))
@@ -179,7 +144,7 @@ fn absences(sweep: &Sweep) -> String {
 fn reported(sweep: &Sweep) -> Section {
     let rows = sweep.points.iter().flat_map(|point| {
         point.reported.iter().map(|test| {
-            let SweepLatency { p50, p95, p99, p999, max, mean, .. } = &test.latency_ns;
+            let [mean, p50, _, p95, p99, p999, _, max] = &test.latency_ns;
             let mut cells = keys(point);
             cells.push(format!("{} {}", test.program, test.name));
             cells.push(measured(&test.per_second, |rate| grouped(rate.round() as u64)));
@@ -188,22 +153,26 @@ fn reported(sweep: &Sweep) -> Section {
         })
     });
     let figures = ["per\nsecond", "mean", "p50", "p95", "p99", "p99.9", "max"];
-    let table = table(sweep, &["test"], &figures, rows.collect()).measured();
+    let table = table(sweep, &["test"], &figures, rows.collect());
     let note = "What the command printed about itself: its rate per second, and latencies from its own side.";
     Section::new("As the command reported, in µs", table, note)
 }
 
-/// Returns a table with a column for each parameter, then further keys, then figures.
+/// Returns a table with a column for each key that distinguishes the runs, then further keys, then figures.
 fn table(sweep: &Sweep, keys: &[&str], figures: &[&str], rows: Vec<Vec<String>>) -> Grid {
-    let parameters = sweep.parameters.iter().map(|parameter| Column::right(&clean(&parameter.name)));
-    let columns = parameters.chain(keys.iter().map(|key| Column::left(key)));
+    let names = sweep.keys.all().map(|key| {
+        let is_number = key.values.iter().all(|value| value.parse::<f64>().is_ok());
+        let name = clean(&key.name);
+        if is_number { Column::right(&name) } else { Column::left(&name) }
+    });
+    let columns = names.chain(keys.iter().map(|key| Column::left(key)));
     let columns = columns.chain(figures.iter().map(|figure| Column::right(figure))).collect();
-    Grid { columns, rows, keys: sweep.parameters.len() + keys.len() }
+    Grid { columns, rows, keys: sweep.keys.all().count() + keys.len() }
 }
 
-/// Returns a point's values in parameter order.
+/// Returns a point's values in the order of the keys.
 fn keys(point: &SweepPoint) -> Vec<String> {
-    point.values.clone()
+    point.values.iter().map(|value| value.clone().unwrap_or_else(|| DASH.to_owned())).collect()
 }
 
 fn by_operation(sweep: &Sweep, cells: impl Fn(&SweepPoint, &SweepOperation) -> Vec<String>) -> Vec<Vec<String>> {

@@ -1,42 +1,159 @@
 //! Summarises the runs of a combination as medians and spreads.
 
+use super::axes::{self, ChartAxes, ChartKeys, Key};
 use crate::bounds::losses;
-use crate::reported::Reported;
+use crate::run::{NamedRun, RunGroup};
 use crate::summary::{
-    CpuUnit, RoleName, both_sides, distinct, per_operation, syscalls_per_operation, whole_run_counters, workload,
-    workload_count,
+    CpuUnit, RoleName, both_sides, distinct, failed_command, per_operation, present, syscalls_per_operation,
+    whole_run_counters, workload, workload_count,
 };
 use crate::text::distribution::count_within;
 use overhead_model::exit::COMPLETE;
-use overhead_model::record::{CycleSource, Latency, OperationRow, Role, SideRow, Within};
-use overhead_model::sweep::{SweepLatency, SweepOperation, SweepPoint, SweepReported, SweepRun, SweepTotal, SweepWork};
-use overhead_model::{Measured, Run, Spread};
+use overhead_model::record::{CycleSource, Latency, OperationRow, ReportedTest, Role, SideRow, Within};
+use overhead_model::{Account, Measured, Run, Spread};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-#[derive(Clone, Debug)]
-pub struct PointRun {
-    /// Its folder, relative to the sweep's.
-    pub folder: String,
-    /// Its record, or why it does not count.
-    pub record: Result<Run, String>,
-    /// Test results from the command's output.
-    pub reported: Vec<Reported>,
+/// Runs that differ by keys: what charts, tables and sentences are made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    pub(super) keys: ChartKeys,
+    /// One for each combination of values, in the order of the keys.
+    pub(super) points: Vec<SweepPoint>,
+    /// Runs of the combination that has the most.
+    pub(super) runs: usize,
+    /// Why it is incomplete; absent for a complete one.
+    pub partial: Option<String>,
+}
+
+/// One combination of values, and the results of its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SweepPoint {
+    /// A value for each key; absent for runs without one.
+    pub values: Vec<Option<String>>,
+    /// Its runs, including those that do not count.
+    pub runs: Vec<SweepRun>,
+    pub total: SweepTotal,
+    /// One for each workload operation, the largest by bytes first.
+    pub operations: Vec<SweepOperation>,
+    /// Results that the command reported.
+    pub reported: Vec<SweepReported>,
+    /// Why byte counts are lower bounds, a phrase for each run and kind of loss; empty if they are exact.
+    pub lower_bounds: Vec<String>,
+}
+
+/// One run of a [`SweepPoint`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SweepRun {
+    pub name: String,
+    /// Why it does not count; absent if it does.
+    pub fault: Option<String>,
+    /// Whether a run that counts is partial; its record has the reason.
+    pub partial: bool,
+}
+
+/// Values of all workload operations of a run together, over the runs that count.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SweepTotal {
+    /// From the first frame to the last.
+    pub per_second: Measured<Spread>,
+    /// The whole cost, per operation.
+    pub wire_bytes: Measured<Spread>,
+    pub round_trips: Measured<Spread>,
+    pub frames: Measured<Spread>,
+    /// The whole cost by account: mean bytes per operation over all runs; empty without operations.
+    pub accounts: Vec<(Account, f64)>,
+    /// Work of the processes, by [`RoleName`].
+    pub work: [SweepWork; 2],
+}
+
+/// Work of a role's processes per workload operation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SweepWork {
+    pub syscalls: Measured<Spread>,
+    /// In user mode and in the kernel.
+    pub cycles: Measured<Spread>,
+    /// The unit of the cycles; absent if there are none.
+    pub cycles_source: Option<CycleSource>,
+    pub on_cpu_ns: Measured<Spread>,
+}
+
+/// One workload operation of a [`SweepPoint`], over the runs that count and have it. Its spreads do not add up.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SweepOperation {
+    pub protocol: String,
+    pub name: String,
+    pub via: String,
+    /// Operations of a run.
+    pub count: Spread,
+    /// Operations answered by an error, in all runs together.
+    pub errors: u64,
+    pub request_bytes: Spread,
+    pub response_bytes: Measured<Spread>,
+    pub wire_bytes: Spread,
+    /// By [`LATENCIES`].
+    pub latency_ns: [Measured<Spread>; 6],
+    /// Cumulative counts of the latencies over all runs; empty if the runs do not have them.
+    pub latency_within: Vec<Within>,
+}
+
+/// The latencies of an operation.
+pub(super) const LATENCIES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
+
+/// Results that a load generator printed about one of its tests.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SweepReported {
+    pub program: String,
+    pub name: String,
+    pub per_second: Measured<Spread>,
+    /// By [`ReportedTest::LATENCIES`].
+    pub latency_ns: [Measured<Spread>; 8],
+}
+
+impl Sweep {
+    /// Summarises runs by the keys that distinguish them. Runs of equal keys are repetitions.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about an axis that these runs do not have.
+    pub fn new(groups: &[RunGroup], axes: &ChartAxes) -> Result<Self, String> {
+        let keys = axes::chosen(groups, axes)?;
+        let mut places: Vec<(Vec<Option<String>>, Vec<&NamedRun>)> = Vec::new();
+        for (group, named) in groups.iter().flat_map(|group| group.runs.iter().map(move |named| (group, named))) {
+            let values: Vec<Option<String>> = keys.all().map(|key| axes::value(group, named, &key.name)).collect();
+            match places.iter_mut().find(|(place, _)| *place == values) {
+                Some((_, runs)) => runs.push(named),
+                None => places.push((values, vec![named])),
+            }
+        }
+        let rank = |(values, _): &(Vec<Option<String>>, Vec<&NamedRun>)| -> Vec<Option<usize>> {
+            let place =
+                |(key, value): (&Key, &Option<String>)| key.values.iter().position(|of| Some(of) == value.as_ref());
+            keys.all().zip(values).map(place).collect()
+        };
+        places.sort_by_cached_key(rank);
+        let runs = places.iter().map(|(_, runs)| runs.len()).max().unwrap_or(0);
+        let points = places.into_iter().map(|(values, runs)| point(values, &runs)).collect();
+        Ok(Self { keys, points, runs, partial: None })
+    }
 }
 
 /// Summarises the runs of one combination of values.
-pub fn point(values: Vec<String>, folder: String, runs: &[PointRun]) -> SweepPoint {
-    let records: Vec<&Run> = runs.iter().filter_map(|run| run.record.as_ref().ok()).collect();
-    let tests: Vec<&[Reported]> =
-        runs.iter().filter(|run| run.record.is_ok()).map(|run| run.reported.as_slice()).collect();
-    let bounds = runs.iter().filter_map(|run| Some((&run.folder, run.record.as_ref().ok()?)));
-    let lost = bounds.flat_map(|(folder, run)| {
-        losses(&run.source, &run.tcp).into_iter().map(move |loss| format!("{folder}: {loss}"))
+fn point(values: Vec<Option<String>>, runs: &[&NamedRun]) -> SweepPoint {
+    let counting = |named: &&&NamedRun| failed_command(&named.run).is_none();
+    let records: Vec<&Run> = runs.iter().filter(counting).map(|named| &named.run).collect();
+    let lost = runs.iter().filter(counting).flat_map(|named| {
+        losses(&named.run.source, &named.run.tcp).into_iter().map(|loss| format!("{}: {loss}", named.name))
     });
+    let told = |named: &&NamedRun| {
+        let fault = failed_command(&named.run).map(|code| format!("its command ended with status {code}"));
+        let partial = fault.is_none() && named.run.exit != COMPLETE;
+        SweepRun { name: named.name.clone(), fault, partial }
+    };
+    let tests: Vec<&[ReportedTest]> = records.iter().map(|run| &*run.reported).collect();
     SweepPoint {
         values,
-        folder,
-        runs: runs.iter().map(PointRun::told).collect(),
+        runs: runs.iter().map(told).collect(),
         total: total(&records),
         operations: operations(&records),
         reported: reported(&tests),
@@ -44,10 +161,11 @@ pub fn point(values: Vec<String>, folder: String, runs: &[PointRun]) -> SweepPoi
     }
 }
 
-impl PointRun {
-    fn told(&self) -> SweepRun {
-        let partial = self.record.as_ref().is_ok_and(|run| run.exit != COMPLETE);
-        SweepRun { folder: self.folder.clone(), fault: self.record.as_ref().err().cloned(), partial }
+impl SweepPoint {
+    /// Returns why its values are not those of complete runs; `None` if they are.
+    pub fn doubt(&self) -> Option<String> {
+        let partial = self.runs.iter().find(|run| run.partial).map(|run| format!("{} is partial", run.name));
+        self.lower_bounds.first().cloned().or(partial)
     }
 }
 
@@ -65,20 +183,19 @@ fn spread<T>(of: &[T], figure: impl Fn(&T) -> Result<f64, String>) -> Measured<S
 }
 
 fn total(runs: &[&Run]) -> SweepTotal {
+    let whole = |of: fn(&Run) -> &Measured<f64>| spread(runs, |run| present(of(run)).copied().map_err(str::to_owned));
+    let operations: u64 = runs.iter().map(|run| run.whole.operations).sum();
+    let bytes = |account: Account| {
+        let of = |run: &&Run| run.ledger.request[account] + run.ledger.response[account];
+        Some((account, per_operation(runs.iter().map(of).sum(), operations)?))
+    };
     SweepTotal {
-        operations: spread(runs, |run| Ok(workload_count(run) as f64)),
         per_second: spread(runs, |run| rate(run)),
-        wire_bytes: spread(runs, |run| {
-            let rows = workload(run);
-            let bytes = rows.iter().map(|row| both_sides(row).total()).sum();
-            divided(bytes, rows.iter().map(|row| row.samples()).sum())
-        }),
-        frames: spread(runs, |run| match run.ledger.other {
-            0 => divided(run.source.frames, workload_count(run)),
-            _ => Err("frames of other connections were captured, too: choose with --db, --port or --filter".to_owned()),
-        }),
-        server: work(runs, RoleName::Server),
-        client: work(runs, RoleName::Client),
+        wire_bytes: whole(|run| &run.whole.wire_bytes_per_operation),
+        round_trips: whole(|run| &run.whole.round_trips_per_operation),
+        frames: whole(|run| &run.whole.frames_per_operation),
+        accounts: Account::ALL.into_iter().filter_map(bytes).filter(|(_, bytes)| *bytes > 0.0).collect(),
+        work: RoleName::ALL.map(|role| work(runs, role)),
     }
 }
 
@@ -173,26 +290,24 @@ fn response(side: &SideRow, row: &OperationRow) -> Result<f64, String> {
     side.unseen.clone().map_or_else(|| Ok(mean(side.accounts.total(), row)), Err)
 }
 
-fn latency(rows: &[&OperationRow]) -> SweepLatency {
-    let figure = |of: fn(&Latency) -> f64| {
+fn latency(rows: &[&OperationRow]) -> [Measured<Spread>; 6] {
+    let figure = |of: fn(&Latency) -> u64| {
         spread(rows, |row| match &row.latency_ns {
             Measured::Unavailable { unavailable } => Err(unavailable.clone()),
             Measured::Value(latency) if latency.count == 0 => {
                 Err("no operation of which both ends were seen".to_owned())
             }
-            Measured::Value(latency) => Ok(of(latency)),
+            Measured::Value(latency) => Ok(of(latency) as f64),
         })
     };
-    SweepLatency::new([
-        figure(|latency| latency.mean),
-        figure(|latency| latency.p50 as f64),
-        figure(|latency| latency.p90 as f64),
-        Measured::unavailable("not in the records of runs"),
-        figure(|latency| latency.p99 as f64),
-        figure(|latency| latency.p999 as f64),
-        figure(|latency| latency.p9999 as f64),
-        figure(|latency| latency.max as f64),
-    ])
+    [
+        figure(|latency| latency.p50),
+        figure(|latency| latency.p90),
+        figure(|latency| latency.p99),
+        figure(|latency| latency.p999),
+        figure(|latency| latency.p9999),
+        figure(|latency| latency.max),
+    ]
 }
 
 /// Returns the combined distributions of all runs.
@@ -204,18 +319,18 @@ fn within(rows: &[&OperationRow]) -> Vec<Within> {
 }
 
 /// Groups tests by name over the runs that have them, in order of appearance.
-fn reported(runs: &[&[Reported]]) -> Vec<SweepReported> {
-    let names = distinct(runs.iter().copied().flatten().map(|test| (test.program, &*test.name)));
+fn reported(runs: &[&[ReportedTest]]) -> Vec<SweepReported> {
+    let names = distinct(runs.iter().copied().flatten().map(|test| (&*test.program, &*test.name)));
     let of = |(program, name): (&str, &str)| {
-        let tests: Vec<&Reported> =
+        let tests: Vec<&ReportedTest> =
             runs.iter().filter_map(|tests| tests.iter().find(|test| test.name == name)).collect();
-        let said = |figure: Option<f64>| figure.ok_or_else(|| format!("{program} does not say"));
-        let latency = std::array::from_fn(|at| spread(&tests, |test| said(test.latency_ns.figures()[at])));
+        let absent = || format!("{program} does not print it");
         SweepReported {
             program: program.to_owned(),
             name: name.to_owned(),
-            per_second: spread(&tests, |test| said(test.per_second)),
-            latency_ns: SweepLatency::new(latency),
+            per_second: spread(&tests, |test| present(&test.per_second).copied().map_err(str::to_owned)),
+            latency_ns: ReportedTest::LATENCIES
+                .map(|name| spread(&tests, |test| test.latency_ns.get(name).copied().ok_or_else(absent))),
         }
     };
     names.into_iter().map(of).collect()

@@ -1,270 +1,312 @@
+use super::figures::{NamedFigure, figures};
+use super::summary::{Sweep, SweepPoint};
 use super::*;
-use crate::figure::ReportOptions;
+use crate::figure::{Panel, ReportOptions};
 use crate::fixture;
 use crate::grid::Style;
-use crate::reported::{Reported, ReportedLatency};
+use crate::run::{NamedRun, RunGroup};
+use crate::{PageExtras, replaced_by_report, write_report_as};
 use overhead_files::OutputFolder;
-use overhead_model::record::{Selected, Tool, Within};
-use overhead_model::sweep::SweepParameter;
-use overhead_model::{Measured, Run};
+use overhead_model::record::{Connection, ReportedTest, Within, Workload};
+use overhead_model::{Account, Measured, Run, Spread};
+use std::collections::BTreeMap;
 use std::fs;
 
-fn run(ms: u64) -> Run {
+/// A run that took this long, with a report of its benchmark.
+fn run(ms: u64, parameters: &[(&str, &str)]) -> Run {
     let mut run = fixture::redis_live().run;
-    run.ledger.other = 0;
     run.source.last_ns = run.source.first_ns + ms * 1_000_000;
+    run.parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    run.reported = vec![ReportedTest {
+        program: "redis-benchmark".to_owned(),
+        name: "GET".to_owned(),
+        per_second: Measured::Value(ms as f64),
+        latency_ns: BTreeMap::from([("p50".to_owned(), 250_000.0)]),
+    }];
     run
 }
 
-fn made(number: usize, record: Result<Run, String>) -> PointRun {
-    let test = Reported {
-        program: "redis-benchmark",
-        name: "GET".to_owned(),
-        per_second: Some(1_000.0 * number as f64),
-        latency_ns: ReportedLatency { p50: Some(250_000.0), ..ReportedLatency::default() },
-    };
-    PointRun { folder: format!("P=1/run-{number}"), record, reported: vec![test] }
+fn group(name: &str, runs: impl IntoIterator<Item = Run>) -> RunGroup {
+    let named = |(number, run): (usize, Run)| NamedRun::new(format!("{name}/run-{}", number + 1), run);
+    RunGroup { name: name.to_owned(), runs: runs.into_iter().enumerate().map(named).collect() }
 }
 
-/// Returns points of three runs each; the second point's runs take half as long.
-fn sweep_of(points: usize) -> Sweep {
-    let values = ["1", "10"].map(str::to_owned);
-    let point_of = |value: &String| {
-        let half = if value == "10" { 2 } else { 1 };
-        let runs: Vec<PointRun> =
-            [1_000, 2_000, 4_000].into_iter().zip(1..).map(|(ms, number)| made(number, Ok(run(ms / half)))).collect();
-        point(vec![value.clone()], format!("P={value}"), &runs)
-    };
-    Sweep {
-        schema_version: SWEEP_VERSION,
-        tool: Tool { name: "overhead".to_owned(), version: "0.1.0".to_owned() },
-        command: ["redis-benchmark", "-P", "{P}"].map(str::to_owned).into(),
-        settings: Vec::new(),
-        selection: Selected::default(),
-        environment: fixture::redis_live().run.environment,
-        servers: vec!["Redis 7.0.15".to_owned()],
-        parameters: vec![SweepParameter { name: "P".to_owned(), values: values.to_vec() }],
-        runs: 3,
-        points: values.iter().take(points).map(point_of).collect(),
-        partial: (points < 2).then(|| "ended after 3 of 6 runs".to_owned()),
-    }
+/// Three runs each of two values; those of the second take half as long.
+fn two() -> RunGroup {
+    let runs = |(value, part): (&'static str, u64)| [1_000, 2_000, 4_000].map(|ms| run(ms / part, &[("P", value)]));
+    group("redis", [("1", 1), ("10", 2)].into_iter().flat_map(runs))
 }
 
-fn named(name: &str, sweep: &Sweep) -> NamedSweep {
-    NamedSweep { name: name.to_owned(), sweep: sweep.clone() }
+fn made(groups: &[RunGroup]) -> Sweep {
+    Sweep::new(groups, &ChartAxes::default()).unwrap()
 }
 
-fn figures_of(sweep: &Sweep) -> Vec<(&'static str, crate::figure::LineFigure)> {
-    figures::figures(&[named("redis", sweep)])
+fn of_system(group: &mut RunGroup, system: &str) {
+    let connection: Connection = serde_json::from_value(serde_json::json!({
+        "client": "127.0.0.1:40000", "server": "127.0.0.1:6379", "protocol": "resp", "server_software": system,
+        "client_software": null, "tls": false, "server_decided_by": "syn", "operations": 1, "wire_bytes": 1
+    }))
+    .unwrap();
+    group.runs.iter_mut().for_each(|named| named.run.connections = vec![connection.clone()]);
 }
 
-fn median(figure: &Measured<overhead_model::Spread>) -> Option<f64> {
+fn median(figure: &Measured<Spread>) -> Option<f64> {
     figure.value().map(|spread| spread.median)
+}
+
+fn named<'f>(figures: &'f [NamedFigure], name: &str) -> &'f crate::figure::PanelFigure {
+    figures.iter().find(|(known, _)| *known == name).map(|(_, figure)| figure).unwrap()
+}
+
+/// Returns how many points each line of a panel has.
+fn drawn(panel: &Panel) -> Vec<(usize, usize)> {
+    panel.lines.iter().map(|line| (line.series, line.points.iter().flatten().count())).collect()
 }
 
 #[test]
 fn a_point_has_the_median_of_its_runs() {
-    let sweep = sweep_of(2);
-    let total = &sweep.points[0].total;
-    let count = median(&total.operations).unwrap();
+    let sweep = made(&[two()]);
+    let [first, second] = sweep.points.as_slice() else { panic!("{:?}", sweep.points) };
+    let total = &first.total;
+    let count: f64 = first.operations.iter().map(|operation| operation.count.median).sum();
     assert_eq!(median(&total.per_second), Some(count / 2.0), "the run of 2 s is the median");
-    assert_eq!(median(&sweep.points[1].total.per_second), Some(count));
+    assert_eq!(median(&second.total.per_second), Some(count));
     let per_second = total.per_second.value().unwrap();
     assert_eq!((per_second.runs, per_second.min, per_second.max), (3, count / 4.0, count));
-    let names: Vec<&str> = sweep.points[0].operations.iter().map(|operation| &*operation.name).collect();
+    let names: Vec<&str> = first.operations.iter().map(|operation| &*operation.name).collect();
     assert_eq!(names, ["SET", "GET"], "the largest by bytes first");
-    assert_eq!(median(&total.server.syscalls), Some(3.006));
-    assert_eq!(median(&sweep.points[0].reported[0].per_second), Some(2_000.0));
-    let said = &sweep.points[0].reported[0].latency_ns;
-    assert_eq!((median(&said.p50), said.p99.reason()), (Some(250_000.0), Some("redis-benchmark does not say")));
+    assert_eq!(median(&total.work[0].syscalls), Some(3.006));
+    assert_eq!(median(&first.reported[0].per_second), Some(2_000.0));
+    let [_, p50, _, _, p99, ..] = &first.reported[0].latency_ns;
+    assert_eq!((median(p50), p99.reason()), (Some(250_000.0), Some("redis-benchmark does not print it")));
+    let whole = run(1_000, &[]).whole;
+    assert_eq!(median(&total.wire_bytes), whole.wire_bytes_per_operation.value().copied());
+    let sum: f64 = total.accounts.iter().map(|(_, bytes)| bytes).sum();
+    assert!((sum - whole.wire_bytes_per_operation.value().unwrap()).abs() < 1e-6, "the accounts are the whole cost");
 }
 
 #[test]
-fn a_run_that_failed_does_not_count_and_is_named() {
-    let runs = [made(1, Ok(run(1_000))), made(2, Err("the command ended with status 1".to_owned()))];
-    let point = point(vec!["1".to_owned()], "P=1".to_owned(), &runs);
-    assert_eq!(point.total.operations.value().unwrap().runs, 1);
-    assert_eq!(median(&point.reported[0].per_second), Some(1_000.0), "nor does what its command said");
-    let sweep = Sweep { points: vec![point], ..sweep_of(2) };
-    assert_eq!(remarks(&sweep), ["P=1/run-2 does not count: the command ended with status 1"]);
-    assert!(table(&sweep, Style::default()).contains("1 of 3"));
-}
-
-#[test]
-fn without_any_run_every_figure_has_a_reason() {
-    let point = point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Err("failed".to_owned()))]);
-    assert_eq!(point.total.per_second.reason(), Some("no run"));
-    let sweep = Sweep { points: vec![point], ..sweep_of(2) };
-    assert!(figures_of(&sweep).is_empty());
-    assert!(csv(&sweep).contains(",no run"));
+fn a_run_whose_command_failed_does_not_count_and_is_named() {
+    let mut failed = run(9_000, &[("P", "1")]);
+    let machine = failed.environment.as_mut().unwrap();
+    machine.workload = Some(Workload { exit_code: Some(7), ..Workload::default() });
+    let group = group("redis", [run(1_000, &[("P", "1")]), failed, run(1_000, &[("P", "2")])]);
+    let sweep = made(&[group]);
+    assert_eq!(sweep.points[0].total.wire_bytes.value().unwrap().runs, 1);
+    assert_eq!(median(&sweep.points[0].reported[0].per_second), Some(1_000.0), "nor does what its command printed");
+    let said = remarks(&sweep);
+    assert!(
+        said.len() == 1 && said[0].starts_with("redis/run-2 does not count: its command ended with status 7"),
+        "{said:?}"
+    );
+    assert!(table(&sweep, Style::default()).contains("1 of 2"));
 }
 
 #[test]
 fn what_lost_frames_is_marked_in_every_form() {
-    let mut lossy = run(1_000);
+    let mut lossy = run(1_000, &[("P", "1")]);
     lossy.source.kernel_drops = Measured::Value(7);
-    let runs = [made(1, Ok(lossy)), made(2, Ok(run(1_000)))];
-    let sweep = Sweep { points: vec![point(vec!["1".to_owned()], "P=1".to_owned(), &runs)], ..sweep_of(2) };
-    assert_eq!(sweep.points[0].lower_bounds, ["P=1/run-1: 7 frames dropped by the kernel"]);
+    let sweep = made(&[group("redis", [lossy, run(1_000, &[("P", "1")]), run(1_000, &[("P", "2")])])]);
+    assert_eq!(sweep.points[0].lower_bounds, ["redis/run-1: 7 frames dropped by the kernel"]);
     assert!(table(&sweep, Style::default()).contains('≥') && markdown(&sweep).contains('≥'));
-    let bytes = csv(&sweep).lines().find(|line| line.contains("request_bytes")).unwrap().to_owned();
-    assert!(bytes.contains(",true,"), "{bytes}");
-}
-
-#[test]
-fn csv_has_a_line_for_each_figure_and_json_reads_back() {
-    let sweep = sweep_of(2);
-    let text = csv(&sweep);
-    let header = text.lines().next().unwrap();
-    assert_eq!(
-        header,
-        "vary_P,of,protocol,operation,via,figure,unit,runs,lower_bound,median,q1,q3,min,max,unavailable"
-    );
-    assert!(text.lines().all(|line| line.matches(',').count() >= header.matches(',').count()));
-    assert!(text.contains("10,operation,resp,GET,array,latency_p50,ns,3,false,"));
-    let path = std::env::temp_dir().join(format!("overhead-sweep-{}-read", std::process::id()));
-    fs::create_dir_all(&path).unwrap();
-    fs::write(path.join(SWEEP_RECORD), json(&sweep).unwrap()).unwrap();
-    assert_eq!(load_sweep(&path).unwrap(), sweep);
-    fs::write(path.join(SWEEP_RECORD), "{\"schema_version\": 9}").unwrap();
-    assert!(matches!(load_sweep(&path), Err(ReportError::Version { found: 9, .. })));
-    fs::remove_dir_all(path).unwrap();
-}
-
-#[test]
-fn a_report_has_a_figure_for_each_quantity_and_replaces_an_earlier_one_alone() {
-    let path = std::env::temp_dir().join(format!("overhead-sweep-{}-drawn", std::process::id()));
-    let folder = OutputFolder::open_or_make(&path, 0o777, None).unwrap();
-    let mut sweep = sweep_of(2);
-    sweep.points[0].operations[0].latency_within = vec![Within { ns: 1_000_000, count: 4 }];
-    let files = write_sweeps(&[named("redis", &sweep)], &folder, &ReportOptions::default()).unwrap();
-    let mut names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-    names.sort_unstable();
-    let mut wanted = SWEEP_FILES;
-    wanted.sort_unstable();
-    assert_eq!(names, wanted);
-    assert_eq!(replaced_by_sweep(&folder), None);
-    // A sweep without counters removes an earlier sweep's counter figures.
-    let mut uncounted = run(1_000);
-    uncounted.counters = Measured::unavailable("not asked for");
-    let points = vec![point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Ok(uncounted))])];
-    let files =
-        write_sweeps(&[named("redis", &Sweep { points, ..sweep_of(2) })], &folder, &ReportOptions::default()).unwrap();
-    assert!(files.len() < SWEEP_FILES.len() && !path.join("calls.png").exists());
-    fs::write(path.join(SWEEP_FILES[0]), "# My own notes\n").unwrap();
-    assert!(replaced_by_sweep(&folder).is_some());
-    fs::remove_dir_all(path).unwrap();
-}
-
-#[test]
-fn the_distribution_is_a_line_for_each_operation_and_point_up_to_where_all_of_them_are() {
-    let mut sweep = sweep_of(2);
-    let within = |pairs: &[(u64, u64)]| pairs.iter().map(|&(ns, count)| Within { ns, count }).collect::<Vec<_>>();
-    for (at, point) in sweep.points.iter_mut().enumerate() {
-        point.operations.retain(|operation| operation.name == "GET");
-        point.operations[0].latency_within = if at == 0 {
-            within(&[(500_000, 1), (1_000_000, 4)])
-        } else {
-            within(&[(1_000_000, 1), (2_000_000, 3), (3_000_000, 3)])
-        };
-    }
-    let (name, figure) = figures_of(&sweep).pop().unwrap();
-    assert_eq!((name, figure.places.join(", ")), ("distribution", "500 µs, 1 ms, 2 ms".to_owned()));
-    let third = 1.0 / 3.0 * 100.0;
-    let shown = |share: f64| Some(share.into());
-    assert_eq!(
-        figure.lines,
-        [
-            ("P = 1".to_owned(), [25.0, 100.0, 100.0].map(shown).into()),
-            ("P = 10".to_owned(), [0.0, third, 100.0].map(shown).into())
-        ]
-    );
-    // Use more time limits than fit; the limit that includes all operations must appear.
-    let many: Vec<Within> = (1..=40).map(|ms| Within { ns: ms * 1_000_000, count: ms }).collect();
-    sweep.points[0].operations[0].latency_within = many;
-    let (_, figure) = figures_of(&sweep).pop().unwrap();
-    assert_eq!((figure.places.len(), &*figure.places[13]), (14, "40 ms"));
-    for point in &mut sweep.points {
-        point.operations[0].latency_within.clear();
-    }
-    assert!(figures_of(&sweep).iter().all(|(name, _)| *name != "distribution"));
+    let figures = figures(&sweep);
+    let bytes = named(&figures, "bytes");
+    let hollow: Vec<bool> = bytes.panels[0].lines[0].points.iter().flatten().map(|point| point.is_incomplete).collect();
+    assert_eq!(hollow, [true, false]);
+    assert!(bytes.note.contains("Hollow: redis/run-1: 7 frames dropped by the kernel."), "{}", bytes.note);
 }
 
 #[test]
 fn a_run_that_is_partial_is_named_whatever_the_reason() {
-    let mut partial = run(1_000);
+    let mut partial = run(1_000, &[("P", "1")]);
     partial.exit = overhead_model::exit::PARTIAL;
-    let points = vec![point(vec!["1".to_owned()], "P=1".to_owned(), &[made(1, Ok(partial)), made(2, Ok(run(1_000)))])];
-    let sweep = Sweep { points, ..sweep_of(2) };
-    assert_eq!(remarks(&sweep), ["P=1/run-1 is partial: its record says why"]);
+    let sweep = made(&[group("redis", [partial, run(1_000, &[("P", "2")])])]);
+    assert_eq!(remarks(&sweep), ["redis/run-1 is partial: its record says why"]);
+    assert!(sweep.points[0].doubt().is_some() && sweep.points[1].doubt().is_none());
+}
+
+#[test]
+fn a_report_has_a_chart_for_each_quantity_and_replaces_an_earlier_one_alone() {
+    let path = std::env::temp_dir().join(format!("overhead-sweep-{}-drawn", std::process::id()));
+    let folder = OutputFolder::open_or_make(&path, 0o777, None).unwrap();
+    let mut groups = [two()];
+    let within = vec![Within { ns: 1_000_000, count: 4 }];
+    for named in &mut groups[0].runs {
+        named.run.operations.iter_mut().for_each(|row| row.latency_within = Some(within.clone()));
+    }
+    let write = |groups: &[RunGroup], options: &ReportOptions| {
+        let files = write_report_as(groups, &folder, options, &PageExtras::default()).unwrap();
+        files.iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect::<Vec<_>>()
+    };
+    let titled = ReportOptions { title: Some("My article".to_owned()), ..ReportOptions::default() };
+    let mut names = write(&groups, &titled);
+    names.dedup();
+    let charts =
+        ["bytes", "accounts", "operations", "round-trips", "frames", "calls", "cpu", "rate", "latency", "distribution"];
+    assert_eq!(names[2..], charts);
+    assert_eq!(replaced_by_report(&folder), None);
+    let page = fs::read_to_string(path.join("index.html")).unwrap();
+    assert!(page.contains("<h1>My article</h1>") && page.matches("Points are medians").count() == 1);
+    assert!(fs::read_to_string(path.join("bytes.svg")).unwrap().contains("My article: bytes per operation"));
+    // A sweep without counters removes an earlier sweep's charts of them.
+    groups[0].runs.iter_mut().for_each(|named| named.run.counters = Measured::unavailable("not requested"));
+    write(&groups, &ReportOptions::default());
+    assert!(!path.join("calls.png").exists());
+    fs::write(path.join("report.md"), "# My own notes\n").unwrap();
+    assert!(replaced_by_report(&folder).is_some());
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn the_distribution_is_a_line_for_each_place_up_to_where_all_operations_are() {
+    let mut groups = [two()];
+    for named in &mut groups[0].runs {
+        let is_first = named.run.parameters["P"] == "1";
+        named.run.operations.retain(|row| row.name == "GET");
+        let within: &[(u64, u64)] =
+            if is_first { &[(500_000, 1), (1_000_000, 4)] } else { &[(1_000_000, 1), (2_000_000, 3), (3_000_000, 3)] };
+        named.run.operations[0].latency_within = Some(within.iter().map(|&(ns, count)| Within { ns, count }).collect());
+    }
+    let all = figures(&made(&groups));
+    let figure = named(&all, "distribution");
+    assert_eq!(
+        (figure.places.join(", "), figure.series.join(", ")),
+        ("500 µs, 1 ms, 2 ms".to_owned(), "P = 1, P = 10".to_owned())
+    );
+    let share = |at: usize| -> Vec<f64> {
+        figure.panels[0].lines[at].points.iter().flatten().map(|point| point.spread.median).collect()
+    };
+    assert_eq!((share(0), share(1)), (vec![25.0, 100.0, 100.0], vec![0.0, 1.0 / 3.0 * 100.0, 100.0]));
+    for named in &mut groups[0].runs {
+        named.run.operations[0].latency_within = None;
+    }
+    assert!(figures(&made(&groups)).iter().all(|(name, _)| *name != "distribution"));
 }
 
 #[test]
 fn an_operation_is_one_line_however_it_is_sent() {
-    let mut sweep = sweep_of(2);
-    for operation in &mut sweep.points[1].operations {
-        operation.via = "inline".to_owned();
-    }
-    let (_, bytes) = figures_of(&sweep).remove(0);
-    let drawn: Vec<(&str, usize)> =
-        bytes.lines.iter().map(|(name, values)| (&**name, values.iter().flatten().count())).collect();
-    assert_eq!(drawn, [("SET", 2), ("GET", 2)]);
+    let mut group = two();
+    let inline = group.runs.iter_mut().filter(|named| named.run.parameters["P"] == "10");
+    inline.flat_map(|named| &mut named.run.operations).for_each(|row| row.via = "inline".to_owned());
+    let sweep = made(&[group]);
+    let figures = figures(&sweep);
+    let operations = named(&figures, "operations");
+    let drawn: Vec<_> = operations.panels.iter().map(|panel| (&*panel.name, drawn(panel))).collect();
+    assert_eq!(drawn, [("SET", vec![(0, 2)]), ("GET", vec![(0, 2)])]);
     assert!(table(&sweep, Style::default()).contains("GET (inline)"), "the table tells them apart");
 }
 
 #[test]
-fn what_a_program_never_says_has_no_column() {
-    let text = table(&sweep_of(2), Style::default());
+fn what_a_program_never_prints_has_no_column() {
+    let text = table(&made(&[two()]), Style::default());
     let reported = text.split("As the command reported").nth(1).unwrap();
     assert!(reported.contains("p50") && !reported.contains("p99"), "{reported}");
 }
 
 #[test]
-fn an_unfinished_sweep_says_so_in_its_table() {
-    let text = table(&sweep_of(1), Style::default());
+fn an_unfinished_sweep_prints_so_in_its_table() {
+    let mut sweep = made(&[two()]);
+    sweep.partial = Some("ended after 3 of 6 runs".to_owned());
+    let text = table(&sweep, Style::default());
     assert!(text.contains("warning: ended after 3 of 6 runs"), "{text}");
 }
 
 #[test]
-fn several_sweeps_have_a_line_each_and_a_run_a_level_one() {
-    let mut get = sweep_of(2);
-    for point in &mut get.points {
-        point.operations.retain(|operation| operation.name == "GET");
+fn systems_have_a_line_each_and_a_run_without_the_parameter_a_level_one() {
+    let mut valkey = two();
+    valkey.name = "valkey".to_owned();
+    valkey.runs.iter_mut().for_each(|named| {
+        let value = if named.run.parameters["P"] == "1" { "10" } else { "100" };
+        named.run.parameters.insert("P".to_owned(), value.to_owned());
+    });
+    of_system(&mut valkey, "Valkey 9.0");
+    let mut alone = group("alone", [run(1_000, &[])]);
+    of_system(&mut alone, "Garnet 1.0");
+    let sweep = made(&[two(), valkey, alone]);
+    let all = figures(&sweep);
+    for (name, figure) in all.iter().filter(|(name, _)| *name != "accounts") {
+        assert_eq!((figure.places.join(" "), figure.series.len()), ("1 10 100".to_owned(), 3), "{name}");
+        assert_eq!(figure.series[1..], ["Valkey 9.0", "Garnet 1.0"], "{name}");
+        for panel in &figure.panels {
+            assert_eq!(drawn(panel), [(0, 2), (1, 2), (2, 0)], "{name}: no point where nothing was measured");
+            assert!(panel.lines[2].level.is_some() && panel.lines[0].level.is_none(), "{name}");
+        }
     }
-    let mut valkey = get.clone();
-    valkey.parameters[0].values = ["10", "100"].map(str::to_owned).to_vec();
-    (valkey.points[0].values, valkey.points[1].values) = (vec!["10".to_owned()], vec!["100".to_owned()]);
-    let mut alone = NamedRun { run: run(1_000), ..fixture::redis_live() };
-    alone.run.operations.retain(|row| row.name == "GET");
-    let level = NamedSweep::from_run(NamedRun { name: "alone".to_owned(), ..alone });
-    let sweeps = [named("redis", &get), named("valkey", &valkey), level];
-    let figures = figures::figures(&sweeps);
-    let drawn: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
-    assert_eq!(drawn, ["bytes", "frames", "calls", "cpu", "rate", "latency"]);
-    for (name, figure) in &figures {
-        let values = figure.lines.iter().map(|(system, values)| (&**system, values.iter().flatten().count()));
-        assert_eq!(values.collect::<Vec<_>>(), [("redis", 2), ("valkey", 2), ("alone", 3)], "{name}");
-        assert_eq!(figure.places, ["1", "10", "100"]);
-    }
-    let folder = std::env::temp_dir().join(format!("overhead-sweeps-{}", std::process::id()));
-    let files = OutputFolder::open_or_make(&folder, 0o777, None).unwrap();
-    write_sweeps(&sweeps, &files, &ReportOptions::default()).unwrap();
-    let page = fs::read_to_string(folder.join("index.html")).unwrap();
-    assert_eq!(page.matches(">How to read the charts</h2>").count(), 1);
-    assert!(page.contains("redis, valkey and alone: sweep of P") && page.matches("Squares are medians").count() == 1);
-    let svg = fs::read_to_string(folder.join("bytes.svg")).unwrap();
-    assert!(svg.contains("redis, valkey and alone: bytes per GET"));
-    fs::remove_dir_all(folder).unwrap();
+    let accounts = named(&all, "accounts");
+    assert_eq!(accounts.panels.iter().map(|panel| panel.level.is_empty()).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(accounts.panels[0].bands.iter().map(Vec::is_empty).collect::<Vec<_>>(), [false, false, true]);
+    assert!(accounts.panels[0].bands[0].iter().any(|(account, bytes)| *account == Account::Data && *bytes > 0.0));
 }
 
 #[test]
-fn figures_over_all_operations_are_of_sweeps_of_the_same_operations_alone() {
-    let all = sweep_of(2);
-    let mut get = all.clone();
-    for point in &mut get.points {
-        point.operations.retain(|operation| operation.name == "GET");
-    }
-    let drawn: Vec<&str> =
-        figures::figures(&[named("all", &all), named("get", &get)]).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(drawn, ["bytes", "latency"]);
+fn charts_over_all_operations_are_of_runs_of_the_same_operations_alone() {
+    let mut get = two();
+    get.name = "get".to_owned();
+    get.runs.iter_mut().for_each(|named| named.run.operations.retain(|row| row.name == "GET"));
+    let sweep = made(&[two(), get]);
+    let names: Vec<&str> = figures(&sweep).iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["bytes", "accounts", "operations", "round-trips", "latency"]);
+    let series: Vec<&str> = sweep.keys.series.iter().map(|key| &*key.name).collect();
+    assert_eq!(series, ["run"], "two folders of one system are told apart by their names");
+}
+
+/// Returns the names of the keys: of the lines, of the panels, of the horizontal axis.
+fn keys(sweep: &Sweep) -> (Vec<&str>, Option<&str>, Option<&str>) {
+    let keys = &sweep.keys;
+    let name = |key: &Option<axes::Key>| key.as_ref().map(|key| key.name.clone());
+    let leak = |name: Option<String>| name.map(|name| &*name.leak());
+    (keys.series.iter().map(|key| &*key.name).collect(), leak(name(&keys.facet)), leak(name(&keys.x)))
+}
+
+#[test]
+fn axes_suit_the_runs_and_can_be_chosen() {
+    let runs = || {
+        let values = ["16", "100"].iter().flat_map(|size| ["1", "4", "64"].map(|depth| (*size, depth)));
+        values.map(|(size, depth)| run(1_000, &[("size", size), ("depth", depth)])).collect::<Vec<_>>()
+    };
+    let (mut redis, mut valkey) = (group("redis", runs()), group("valkey", runs()));
+    of_system(&mut redis, "Redis 7");
+    of_system(&mut valkey, "Valkey 9.0");
+    let groups = [redis, valkey];
+    assert_eq!(keys(&made(&groups)), (vec!["system"], Some("size"), Some("depth")));
+    assert_eq!(keys(&made(&groups[..1])), (vec!["size"], None, Some("depth")));
+    let chosen = |x: &str, series: &str, facet: &str| {
+        let some = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+        Sweep::new(&groups, &ChartAxes { x: some(x), series: some(series), facet: some(facet) })
+    };
+    assert_eq!(keys(&chosen("size", "", "system").unwrap()), (vec!["depth"], Some("system"), Some("size")));
+    assert_eq!(keys(&chosen("", "depth", "").unwrap()), (vec!["depth", "system"], None, Some("size")));
+    let refused = chosen("dept", "", "").unwrap_err();
+    assert_eq!(refused, "--x dept: dept is no key of these runs; their keys are system, run, depth, size");
+    assert!(chosen("size", "size", "").unwrap_err().contains("--series size: size is used already"));
+    let places: Vec<_> = made(&groups).points.iter().map(|point: &SweepPoint| point.values.clone()).collect();
+    assert_eq!(places[..2].iter().map(|of| of[2].clone().unwrap()).collect::<Vec<_>>(), ["1", "4"]);
+    assert_eq!(places.iter().map(|of| of[1].clone().unwrap()).collect::<Vec<_>>()[2..4], ["16", "100"]);
+}
+
+#[test]
+fn a_panel_has_five_lines_at_most() {
+    let runs = (0..7).map(|c| run(1_000, &[("P", "1"), ("c", ["a", "b", "c", "d", "e", "f", "g"][c])]));
+    let others = (0..7).map(|c| run(1_000, &[("P", "2"), ("c", ["a", "b", "c", "d", "e", "f", "g"][c])]));
+    let sweep = Sweep::new(
+        &[group("redis", runs.chain(others))],
+        &ChartAxes { x: Some("P".to_owned()), series: Some("c".to_owned()), facet: None },
+    );
+    let all = figures(&sweep.unwrap());
+    assert_eq!(named(&all, "bytes").panels.iter().map(|panel| panel.lines.len()).collect::<Vec<_>>(), [5, 2]);
+}
+
+#[test]
+fn sentences_compare_the_whole_cost_and_name_their_conditions() {
+    let (mut redis, mut postgres) = (two(), two());
+    of_system(&mut redis, "Redis 7");
+    postgres.name = "postgres".to_owned();
+    of_system(&mut postgres, "PostgreSQL 17");
+    let said = sentences(&made(&[redis, postgres]));
+    assert!(said[0].starts_with("12 runs, up to 3 of each combination (system: "), "{said:?}");
+    assert!(said[1].starts_with("At P = 10, ") && said[1].contains("setup included, "), "{said:?}");
+    assert!(said[1].contains("PostgreSQL 17 ") && said[1].contains(" B and "), "{said:?}");
+    assert!(said[2].contains("do not tell the rates apart"), "{said:?}");
+    let alone = sentences(&made(&[two()]));
+    assert!(alone[1].contains(" at P = 1") || alone[1].contains("needs"), "{alone:?}");
 }

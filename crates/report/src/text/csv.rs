@@ -9,6 +9,7 @@ use overhead_model::record::{
     Role, RowTotals, View, ViewRow,
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
+use std::collections::BTreeSet;
 
 /// Columns that identify a row.
 const KEYS: [&str; 8] = ["run", "row", "protocol", "class", "operation", "via", "side", "field"];
@@ -76,7 +77,9 @@ const ABSENT: &str = "unavailable";
 /// Formats runs as RFC 4180 text with a header line. Sizes are bytes, times nanoseconds. The `wire_bytes` of all rows of a run
 /// add up to the bytes of its frames.
 pub fn csv(runs: &[NamedRun]) -> String {
-    let mut table = Csv::new(columns());
+    let parameters: BTreeSet<&String> = runs.iter().flat_map(|named| named.run.parameters.keys()).collect();
+    let parameters = parameters.into_iter().map(|name| parameter(name));
+    let mut table = Csv::new(columns().into_iter().chain(parameters));
     for NamedRun { name, run } in runs {
         source_row(&mut table, name, run);
         if let Some(view) = &run.view {
@@ -95,6 +98,11 @@ pub fn csv(runs: &[NamedRun]) -> String {
         }
     }
     table.finish()
+}
+
+/// Returns the column of a parameter, which only the row of the run has.
+fn parameter(name: &str) -> String {
+    format!("parameter_{name}")
 }
 
 fn columns() -> Vec<String> {
@@ -303,6 +311,12 @@ fn source_row(table: &mut Csv, name: &str, run: &Run) {
     let mut reasons = Reasons::default();
     let mut cells = table.row().text("run", name).text("row", "run");
     cells = cells.number("ledger_difference", run.ledger.difference);
+    for (name, value) in &run.parameters {
+        let column = parameter(name);
+        // Keep numbers as numbers, including negative ones.
+        let is_number = value.parse::<f64>().is_ok();
+        cells = if is_number { cells.number(&column, value) } else { cells.text(&column, value) };
+    }
     for (column, figure) in SOURCE {
         cells = cells.maybe(column, reasons.value(column, &figure(run)));
     }

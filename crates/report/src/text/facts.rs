@@ -11,6 +11,12 @@ use crate::summary::{
 use overhead_model::record::{CycleSource, Interface, Observer, Role, SourceKind, WatchingCost};
 use overhead_model::{Measured, Run, Spread};
 
+/// Returns the day of a Unix time in nanoseconds, such as `2026-11-28` (UTC).
+pub(crate) fn date(ns: u64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    time.to_string().chars().take(10).collect()
+}
+
 /// Returns the origin of the bytes of a run, and their completeness.
 pub(crate) fn origin(run: &Run) -> Vec<Fact> {
     let containers = containers_line(run).map(|line| Fact::new("containers", line));

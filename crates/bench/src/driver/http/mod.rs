@@ -1,7 +1,7 @@
 //! A key-value store over HTTP/1.1, with the `reqwest` crate.
 //!
 //! `read` and `empty` are `GET /get?key=K`, answered with the value or status 404; `insert` is `PUT /set?key=K` with
-//! the value as the body. A *pipeline* is one request for several keys: `POST /mget` with one key per line, answered
+//! the value as the body. With `--multi-key on`, a *pipeline* is one request for several keys: `POST /mget` with one key per line, answered
 //! with a line of the value's length (-1 if missing) and the value; or `POST /mset` with lines of key, length and
 //! value. The lab's `httpkv` is such a store.
 
@@ -30,6 +30,8 @@ impl DatabaseDriver for HttpDriver {
     const NAME: &'static str = "reqwest";
     const VERSION: &'static str = env!("DRIVER_REQWEST");
     const TITLE: &'static str = "HTTP";
+    const OPTIONS: &'static [&'static str] = &["--multi-key"];
+    const PIPELINES: bool = false;
     const INSERT_IDS: InsertIds = InsertIds::Ring;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {

@@ -1,7 +1,7 @@
 //! memcached's text protocol, with the `async-memcached` crate.
 //!
-//! A row is one value. `read` and `empty` are `get`, `insert` is `set`. A *pipeline* is one `get` of several keys, or
-//! several `set`s sent before the first answer is read.
+//! A row is one value. `read` and `empty` are `get`, `insert` is `set`. With `--multi-key on`, a *pipeline* is one `get` of
+//! several keys, or several `set`s sent before the first answer is read.
 
 use super::store::{KeyValueStore, LENGTH, MARKER, key};
 use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
@@ -27,6 +27,8 @@ impl DatabaseDriver for MemcachedDriver {
     const NAME: &'static str = "async-memcached";
     const VERSION: &'static str = env!("DRIVER_ASYNC_MEMCACHED");
     const TITLE: &'static str = "memcached";
+    const OPTIONS: &'static [&'static str] = &["--multi-key"];
+    const PIPELINES: bool = false;
     const INSERT_IDS: InsertIds = InsertIds::Ring;
     const SOCKETS: bool = true;
 

@@ -1,8 +1,8 @@
 //! MongoDB and compatible servers, with the `mongodb` crate.
 //!
 //! `read` and `empty` are `find` by `_id` with a limit of 1, `insert` inserts one document. A connection has one
-//! request in flight, so a *pipeline* is one request for several rows: `find` with `$in`, or `insert` of several
-//! documents.
+//! request in flight. With `--multi-key on`, a *pipeline* is one request for several rows: `find` with `$in`, or `insert` of
+//! several documents.
 //!
 //! Each client has a pool of one connection. The driver opens one or two more to monitor the server, which only send a
 //! `hello` every 10 s.
@@ -37,7 +37,8 @@ impl DatabaseDriver for MongoDriver {
     const NAME: &'static str = "mongodb";
     const VERSION: &'static str = env!("DRIVER_MONGODB");
     const TITLE: &'static str = "MongoDB";
-    const OPTIONS: &'static [&'static str] = &["--compression"];
+    const OPTIONS: &'static [&'static str] = &["--compression", "--multi-key"];
+    const PIPELINES: bool = false;
     const INSERT_IDS: InsertIds = InsertIds::Fresh;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {

@@ -1,7 +1,7 @@
 //! `MySQL`, `MariaDB` and compatible servers, with the `mysql_async` crate.
 //!
-//! A connection has one request in flight, so a *pipeline* is one request for several rows: a `SELECT` with `IN`, or an
-//! `INSERT` of several rows. `oltp-range` has no pipeline.
+//! A connection has one request in flight. With `--multi-key on`, a *pipeline* is one request for several rows: a `SELECT` with
+//! `IN`, or an `INSERT` of several rows, but for `oltp-range`.
 //!
 //! | `--prepared on` | `--prepared off` |
 //! |---|---|
@@ -46,7 +46,8 @@ impl DatabaseDriver for MysqlDriver {
     const NAME: &'static str = "mysql_async";
     const VERSION: &'static str = env!("DRIVER_MYSQL_ASYNC");
     const TITLE: &'static str = "MySQL";
-    const OPTIONS: &'static [&'static str] = &["--prepared", "--compression"];
+    const OPTIONS: &'static [&'static str] = &["--prepared", "--compression", "--multi-key"];
+    const PIPELINES: bool = false;
     const INSERT_IDS: InsertIds = InsertIds::Fresh;
     const OPERATIONS: &'static [BenchOp] = &BenchOp::ALL;
 

@@ -1,7 +1,7 @@
 //! Cassandra, ScyllaDB and other CQL servers, with the `scylla` crate.
 //!
-//! A *pipeline* of reads is concurrent requests on one connection, each on its own stream; a pipeline of inserts is one
-//! `UNLOGGED BATCH`.
+//! A *pipeline* is concurrent requests on one connection, each on its own stream. With `--multi-key on`, a pipeline of inserts is
+//! one `UNLOGGED BATCH`.
 //!
 //! Each client has a session with one connection per node. The driver adds a control connection per session, which is
 //! idle except for queries at its start and a heartbeat every 30 s.
@@ -39,7 +39,7 @@ impl DatabaseDriver for ScyllaDriver {
     const NAME: &'static str = "scylla";
     const VERSION: &'static str = env!("DRIVER_SCYLLA");
     const TITLE: &'static str = "CQL";
-    const OPTIONS: &'static [&'static str] = &["--prepared", "--skip-metadata", "--compression"];
+    const OPTIONS: &'static [&'static str] = &["--prepared", "--skip-metadata", "--compression", "--multi-key"];
     const INSERT_IDS: InsertIds = InsertIds::Fresh;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {

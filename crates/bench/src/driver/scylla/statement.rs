@@ -17,6 +17,8 @@ pub struct ScyllaStatements {
     prepared: [Option<PreparedStatement>; BenchOp::REFERENCE.len()],
     /// Reused while the size stays the same.
     batch: Option<Batch>,
+    /// Whether several inserts are one batch.
+    multi_key: bool,
     keyspace: String,
     payload: usize,
 }
@@ -34,7 +36,8 @@ impl ScyllaStatements {
             statement.set_use_cached_result_metadata(options.skip_metadata == Some(true));
             prepared[operation as usize] = Some(statement);
         }
-        Ok(Self { prepared, batch: None, keyspace: keyspace.to_owned(), payload: options.payload })
+        let multi_key = options.multi_key == Some(true);
+        Ok(Self { prepared, batch: None, multi_key, keyspace: keyspace.to_owned(), payload: options.payload })
     }
 
     pub async fn run(
@@ -46,7 +49,7 @@ impl ScyllaStatements {
     ) -> Result<(), ConnectionLost> {
         match *ids {
             [id] => check(operation, id, self.one(session, operation, id).await, faults),
-            _ if operation == BenchOp::Insert => match self.insert(session, ids).await {
+            _ if operation == BenchOp::Insert && self.multi_key => match self.insert(session, ids).await {
                 Ok(_) => Ok(()),
                 Err(error) => fail(&error, ids.len(), faults),
             },
