@@ -14,10 +14,8 @@ pub struct Totals {
     pub first_ns: Option<u64>,
     pub last_ns: Option<u64>,
     pub frames: u64,
-    /// Packets with TLS library calls, not counted as frames.
+    /// Packets with TLS library calls, as old captures have them; not counted as frames.
     pub calls: u64,
-    /// Bytes of calls whose packets were not captured.
-    pub uncaptured_call_bytes: u64,
     /// Total wire length of all frames.
     pub wire_bytes: u64,
     pub captured_bytes: u64,
@@ -47,7 +45,7 @@ pub struct Totals {
 impl Totals {
     /// Adds the totals of connections.
     pub fn add(&mut self, part: &Self) {
-        add_fields!(self, part => other, uncaptured_call_bytes);
+        self.other += part.other;
         self.transports.extend(&part.transports);
         for (&note, count) in &part.notes {
             *self.notes.entry(note).or_default() += count;

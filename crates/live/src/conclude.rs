@@ -44,6 +44,9 @@ impl CaptureSession {
         };
         let moments = [&self.containers, &databases::containers_now()];
         name_containers(&mut counters, &moments, &self.counting.network_namespaces());
+        if let Some(tls_keys) = self.tls_keys.take() {
+            tls_keys.finish(captured.totals.is_encrypted(), &mut captured.warnings);
+        }
         let facts = self.facts(&captured, counters);
         self.warn(&mut captured, &facts);
         let mut run = run_record(&captured.aggregate, &captured.totals, captured.warnings, facts);
@@ -162,7 +165,7 @@ impl CapturePlan {
             let (libraries, is_readable) = databases::encryption(pid).ok()?;
             Some(TlsServer { ports, pid, comm, libraries, is_readable })
         });
-        TlsServers { local, servers: servers.collect(), has_calls: self.tls.is_some() }
+        TlsServers { local, servers: servers.collect(), has_secrets: self.tls.is_some() }
     }
 
     /// Names servers that listen on other ports, if nothing was captured.

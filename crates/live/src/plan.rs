@@ -33,7 +33,7 @@ pub struct CapturePlan {
     pub has_interface: bool,
     /// The UNIX sockets to capture.
     pub sockets: SocketPlan,
-    /// Processes whose TLS plain text is read from their calls; `None` to capture only packets.
+    /// Processes whose TLS secrets are taken; `None` for none.
     pub tls: Option<TlsProcesses>,
     /// What becomes of the packets.
     pub packets: PacketUse,

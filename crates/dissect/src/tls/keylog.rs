@@ -6,10 +6,10 @@
 
 use crate::limits;
 use overhead_model::enum_with;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// The 32 random bytes of a `ClientHello`, which identify a session.
 pub(super) type ClientRandom = [u8; 32];
@@ -38,7 +38,7 @@ impl SecretLabel {
 const LONGEST: usize = 48;
 
 /// A secret of 32 or 48 bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TlsSecret {
     bytes: [u8; LONGEST],
     len: u8,
@@ -64,34 +64,92 @@ impl fmt::Debug for TlsSecret {
     }
 }
 
+/// Brings further secrets while a capture runs. With the time of the frame that needs one, Unix nanoseconds, it may wait,
+/// and returns whether it makes sense to ask again; with `None` it must not wait.
+pub type KeySupply = Box<dyn Fn(Option<u64>) -> bool + Send + Sync>;
+
 /// The secrets known so far. More may come during a capture; everyone who shares this sees them at once.
 #[derive(Default)]
 pub struct KeyLog {
     secrets: RwLock<HashMap<(SecretLabel, ClientRandom), TlsSecret>>,
+    unclaimed: Mutex<UnclaimedSecrets>,
+    /// Rises when secrets come in.
     generation: AtomicU64,
-    missed: AtomicBool,
+    supply: OnceLock<KeySupply>,
+    /// Time of the frame being dissected, Unix nanoseconds.
+    frame_ns: AtomicU64,
+}
+
+/// Secrets whose client random is not known: a secret belongs to the connection whose record it opens.
+#[derive(Default)]
+struct UnclaimedSecrets {
+    waiting: VecDeque<UnclaimedSecret>,
+    /// Recent secrets, claimed or not: the other end of a connection may have the same.
+    recent: VecDeque<(u64, TlsSecret)>,
+    known: HashSet<TlsSecret>,
+    unmatched: u64,
+}
+
+struct UnclaimedSecret {
+    label: SecretLabel,
+    secret: TlsSecret,
+    /// When it was derived, Unix nanoseconds.
+    time_ns: u64,
 }
 
 impl KeyLog {
     /// Adds the secrets in `text`, whole lines of a key log, and returns the number of new ones. Skips comments, labels for other uses, and
     /// lines that are not in this format; also secrets beyond [`limits::SECRETS`].
     pub fn add(&self, text: &[u8]) -> usize {
-        let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
-        let mut added = 0;
-        for (key, secret) in text.split(|byte| *byte == b'\n').filter_map(line) {
-            if secrets.len() < limits::SECRETS || secrets.contains_key(&key) {
-                added += usize::from(secrets.insert(key, secret) != Some(secret));
-            }
-        }
-        if added > 0 {
-            self.generation.fetch_add(1, Ordering::Release);
-        }
-        added
+        text.split(|byte| *byte == b'\n').filter_map(line).filter(|(key, secret)| self.insert(*key, *secret)).count()
     }
 
-    /// Returns whether a lookup has failed since the last call, so that the log should be read again.
-    pub fn take_missed(&self) -> bool {
-        self.missed.swap(false, Ordering::AcqRel)
+    /// Adds the secret that a process has derived at this time, Unix nanoseconds. Without a random, it waits for the
+    /// connection whose records it opens. Labels for other uses and secrets of other lengths are skipped.
+    pub fn add_secret(&self, label: &str, random: Option<&[u8; 32]>, secret: &[u8], time_ns: u64) {
+        let label = SecretLabel::named(label.as_bytes());
+        let Some((label, secret)) = label.zip(TlsSecret::new(secret)).filter(|_| matches!(secret.len(), 32 | 48))
+        else {
+            return;
+        };
+        if let Some(random) = random {
+            self.insert((label, *random), secret);
+        } else if self.unclaimed().add(UnclaimedSecret { label, secret, time_ns }) {
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Returns the secrets of all sessions so far, in the format of a key log.
+    pub fn text(&self) -> String {
+        let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let line = |((label, random), secret): (&(SecretLabel, ClientRandom), &TlsSecret)| {
+            format!("{} {} {}\n", label.name(), digits(random), digits(secret.bytes()))
+        };
+        secrets.iter().map(line).collect()
+    }
+
+    /// Returns how many secrets opened no record within [`limits::UNCLAIMED_NS`].
+    pub fn unmatched(&self) -> u64 {
+        let unclaimed = self.unclaimed();
+        unclaimed.unmatched + unclaimed.waiting.len() as u64
+    }
+
+    /// Asks `supply` for secrets that are missing from now on. Only the first call counts.
+    pub fn set_supply(&self, supply: KeySupply) {
+        let _ = self.supply.set(supply);
+    }
+
+    /// Notes the time of the next frame, Unix nanoseconds.
+    #[inline]
+    pub fn set_time(&self, time_ns: u64) {
+        self.frame_ns.store(time_ns, Ordering::Relaxed);
+    }
+
+    /// Asks for further secrets. Returns whether to ask again if they are not the right ones.
+    pub(super) fn more(&self, may_wait: bool) -> bool {
+        let frame_ns = may_wait.then(|| self.frame_ns.load(Ordering::Relaxed));
+        self.supply.get().is_some_and(|supply| supply(frame_ns))
     }
 
     /// Returns a number that rises when secrets come in.
@@ -99,17 +157,76 @@ impl KeyLog {
         self.generation.load(Ordering::Acquire)
     }
 
-    pub(super) fn miss(&self) {
-        self.missed.store(true, Ordering::Release);
+    pub(super) fn get(&self, label: SecretLabel, random: &ClientRandom) -> Option<TlsSecret> {
+        self.secrets.read().unwrap_or_else(PoisonError::into_inner).get(&(label, *random)).copied()
     }
 
-    pub(super) fn get(&self, label: SecretLabel, random: &ClientRandom) -> Option<TlsSecret> {
-        let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
-        let found = secrets.get(&(label, *random)).copied();
-        if found.is_none() {
-            self.miss();
+    /// Passes waiting secrets to `fits`, those nearest to the frame in time, until one opens the session's record. It belongs
+    /// to the session with this random from then on.
+    pub(super) fn claim(
+        &self,
+        label: SecretLabel,
+        random: &ClientRandom,
+        mut fits: impl FnMut(TlsSecret) -> bool,
+    ) -> bool {
+        let mut unclaimed = self.unclaimed();
+        let near = unclaimed.nearest(label, self.frame_ns.load(Ordering::Relaxed));
+        let fitting = near.into_iter().find(|at| unclaimed.waiting.get(*at).is_some_and(|it| fits(it.secret)));
+        let Some(claimed) = fitting.and_then(|at| unclaimed.waiting.remove(at)) else { return false };
+        drop(unclaimed);
+        self.insert((label, *random), claimed.secret);
+        true
+    }
+
+    /// Returns whether the secret is new.
+    fn insert(&self, key: (SecretLabel, ClientRandom), secret: TlsSecret) -> bool {
+        let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        let has_room = secrets.len() < limits::SECRETS || secrets.contains_key(&key);
+        let is_new = has_room && secrets.insert(key, secret) != Some(secret);
+        self.generation.fetch_add(u64::from(is_new), Ordering::Release);
+        is_new
+    }
+
+    fn unclaimed(&self) -> MutexGuard<'_, UnclaimedSecrets> {
+        self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UnclaimedSecrets {
+    /// Adds a secret, unless it is known, and erases old ones.
+    fn add(&mut self, new: UnclaimedSecret) -> bool {
+        let is_old = |time_ns: u64| new.time_ns.saturating_sub(time_ns) > limits::UNCLAIMED_NS;
+        while let Some((time_ns, secret)) = self.recent.front()
+            && (is_old(*time_ns) || self.recent.len() >= limits::UNCLAIMED)
+        {
+            self.known.remove(secret);
+            self.recent.pop_front();
         }
-        found
+        while self.waiting.front().is_some_and(|it| is_old(it.time_ns) || self.waiting.len() >= limits::UNCLAIMED) {
+            self.waiting.pop_front();
+            self.unmatched += 1;
+        }
+        if !self.known.insert(new.secret) {
+            return false;
+        }
+        self.recent.push_back((new.time_ns, new.secret));
+        self.waiting.push_back(new);
+        true
+    }
+
+    /// Returns the indices of secrets with this label, those derived nearest to this time first.
+    fn nearest(&self, label: SecretLabel, time_ns: u64) -> Vec<usize> {
+        let split = self.waiting.partition_point(|it| it.time_ns < time_ns);
+        let is_it = |at: &usize| self.waiting.get(*at).is_some_and(|it| it.label == label);
+        let distance = |at: usize| self.waiting.get(at).map_or(u64::MAX, |it| it.time_ns.abs_diff(time_ns));
+        let mut before = (0..split).rev().filter(is_it).peekable();
+        let mut after = (split..self.waiting.len()).filter(is_it).peekable();
+        let next = || match (before.peek(), after.peek()) {
+            (Some(earlier), Some(later)) if distance(*earlier) < distance(*later) => before.next(),
+            (Some(_), None) => before.next(),
+            _ => after.next(),
+        };
+        std::iter::from_fn(next).take(limits::TRIED_SECRETS).collect()
     }
 }
 
@@ -162,9 +279,54 @@ mod tests {
         assert_eq!(log.add(text.as_bytes()), 0, "known already");
         assert_eq!(log.get(SecretLabel::Master, &[10; 32]).unwrap().bytes(), [0xab; 48]);
         assert_eq!(log.get(SecretLabel::ClientTraffic, &[10; 32]).unwrap().bytes(), [1; 32]);
-        assert!(!log.take_missed());
         assert_eq!(log.get(SecretLabel::ServerTraffic, &[10; 32]), None);
-        assert!(log.take_missed());
         assert_eq!(log.add(b"\xff\xfe\0CLIENT_RANDOM"), 0);
+    }
+
+    #[test]
+    fn the_text_is_read_back() {
+        let (log, copy) = (KeyLog::default(), KeyLog::default());
+        log.add_secret("CLIENT_RANDOM", Some(&[1; 32]), &[2; 48], 0);
+        log.add_secret("EXPORTER_SECRET", Some(&[1; 32]), &[3; 48], 0);
+        assert_eq!(copy.add(log.text().as_bytes()), 1);
+        assert_eq!(copy.get(SecretLabel::Master, &[1; 32]).unwrap().bytes(), [2; 48]);
+    }
+
+    #[test]
+    fn a_secret_without_random_belongs_to_whom_it_fits() {
+        let log = KeyLog::default();
+        for (seed, time_ns) in [(1, 100), (2, 200), (3, 300), (2, 310)] {
+            log.add_secret("CLIENT_RANDOM", None, &[seed; 48], time_ns);
+        }
+        log.add_secret("CLIENT_RANDOM", None, &[9; 31], 300);
+        log.add_secret("SERVER_TRAFFIC_SECRET_0", None, &[4; 32], 300);
+        log.set_time(220);
+        let mut tried = Vec::new();
+        let claimed = log.claim(SecretLabel::Master, &[7; 32], |secret| {
+            tried.push(secret.bytes()[0]);
+            secret.bytes()[0] == 3
+        });
+        assert!(claimed);
+        assert_eq!(tried, [2, 3], "the nearest first, and both ends' secret once");
+        assert_eq!(log.get(SecretLabel::Master, &[7; 32]).unwrap().bytes(), [3; 48]);
+        log.add_secret("CLIENT_RANDOM", None, &[3; 48], 320);
+        assert!(!log.claim(SecretLabel::Master, &[8; 32], |secret| secret.bytes()[0] == 3), "it has an owner");
+        assert_eq!(log.unmatched(), 3);
+        log.add_secret("CLIENT_RANDOM", None, &[5; 48], limits::UNCLAIMED_NS + 1000);
+        assert_eq!((log.unmatched(), log.unclaimed().waiting.len()), (4, 1), "old ones are erased");
+    }
+
+    #[test]
+    fn no_more_secrets_are_tried_than_handshakes_may_be_under_way() {
+        let log = KeyLog::default();
+        for seed in 0..=255 {
+            log.add_secret("CLIENT_RANDOM", None, &[seed; 48], u64::from(seed));
+        }
+        let mut tried = 0;
+        assert!(!log.claim(SecretLabel::Master, &[7; 32], |_| {
+            tried += 1;
+            false
+        }));
+        assert_eq!(tried, limits::TRIED_SECRETS);
     }
 }
