@@ -47,6 +47,7 @@ struct {
 struct registers {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 };
+#define ARGUMENT_1(ctx) ((ctx)->di)
 #define ARGUMENT_2(ctx) ((ctx)->si)
 #define ARGUMENT_3(ctx) ((ctx)->dx)
 #define ARGUMENT_4(ctx) ((ctx)->cx)
@@ -60,6 +61,7 @@ struct registers {
 struct registers {
 	__u64 regs[31];
 };
+#define ARGUMENT_1(ctx) ((ctx)->regs[0])
 #define ARGUMENT_2(ctx) ((ctx)->regs[1])
 #define ARGUMENT_3(ctx) ((ctx)->regs[2])
 #define ARGUMENT_4(ctx) ((ctx)->regs[3])
@@ -152,7 +154,7 @@ int program_started(__u64 *ctx)
 
 /* The addresses and lengths of a call's arguments; `label_len` is without a NUL, or 0 if the label ends with one. */
 struct arguments {
-	__u64 label, label_len, random, random_len, secret, secret_len;
+	__u64 object, label, label_len, random, random_len, secret, secret_len;
 };
 
 static __always_inline int report(struct arguments *at)
@@ -180,6 +182,7 @@ static __always_inline int report(struct arguments *at)
 	}
 	failed |= bpf_probe_read_user(event->secret, secret_len, (const void *)at->secret);
 	event->secret_len = secret_len;
+	event->object = at->object;
 	if (failed) {
 		COUNT(unread);
 		bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
@@ -194,7 +197,12 @@ static __always_inline int report(struct arguments *at)
 SEC("uprobe")
 int key_log_c(struct registers *ctx)
 {
-	struct arguments at = {.label = ARGUMENT_2(ctx), .secret = ARGUMENT_3(ctx), .secret_len = ARGUMENT_4(ctx)};
+	struct arguments at = {
+		.object = ARGUMENT_1(ctx),
+		.label = ARGUMENT_2(ctx),
+		.secret = ARGUMENT_3(ctx),
+		.secret_len = ARGUMENT_4(ctx),
+	};
 
 	return report(&at);
 }

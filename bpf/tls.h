@@ -18,6 +18,8 @@ enum tls_limits {
 struct tls_event {
 	/* CLOCK_MONOTONIC at the call. */
 	__u64 time_ns;
+	/* Address of the library's object of the connection; others may have had it before. */
+	__u64 object;
 	__u32 tgid;
 	__u32 tid;
 	/* 0 if the function does not have the client's random. */

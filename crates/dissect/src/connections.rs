@@ -17,7 +17,7 @@ use crate::totals::Totals;
 use crate::translations::Translations;
 use entry::ConnectionEntry;
 use overhead_decode::limits::EXPANDED_OPERATIONS;
-use overhead_decode::{Expansion, Note};
+use overhead_decode::{ApparentProtocol, Expansion, Note};
 use overhead_model::{Tally, Trace};
 use overhead_protocols::SharedContext;
 use parking::Parking;
@@ -440,13 +440,17 @@ impl<T: Tally> Connections<T> {
         entry.release_all(|segment| Some(segment.ack), &mut self.tally);
         self.shared.statements.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
-        let FinishedFlow { tcp, transport, other, notes, hits, requests } = entry.flow.finish(&mut self.tally);
+        let FinishedFlow { tcp, transport, other, wire_bytes, notes, hits, requests } =
+            entry.flow.finish(&mut self.tally);
         self.relayed.add(entry.flow.ends, &requests);
         self.shared.statements.withhold(false);
         self.hits += hits;
         let tcp = tcp.unwrap_or_default();
         let transports = transport.into_iter().collect();
-        self.totals.add(&Totals { transports, other, tcp, notes, ..Totals::default() });
+        let is_midway =
+            notes.keys().any(|note| matches!(note, Note::Foreign(foreign) if foreign.look == ApparentProtocol::Tls));
+        let midway_tls_bytes = if is_midway { wire_bytes } else { 0 };
+        self.totals.add(&Totals { transports, other, midway_tls_bytes, tcp, notes, ..Totals::default() });
     }
 }
 

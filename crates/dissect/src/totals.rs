@@ -36,6 +36,8 @@ pub struct Totals {
     pub transports: BTreeSet<Transport>,
     /// Frame bytes outside the selected connections.
     pub other: u64,
+    /// Frame bytes of TLS connections whose handshake was not captured.
+    pub midway_tls_bytes: u64,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
     /// Decoder warnings, with the number of times each occurred.
@@ -45,7 +47,7 @@ pub struct Totals {
 impl Totals {
     /// Adds the totals of connections.
     pub fn add(&mut self, part: &Self) {
-        self.other += part.other;
+        add_fields!(self, part => other, midway_tls_bytes);
         self.transports.extend(&part.transports);
         for (&note, count) in &part.notes {
             *self.notes.entry(note).or_default() += count;

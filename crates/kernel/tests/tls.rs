@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use overhead_kernel::{Error, TlsOptions, TlsProcesses, TlsSecrets};
+use overhead_kernel::{Error, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -105,9 +105,9 @@ fn certificate() -> Option<tempfile::TempDir> {
     Some(folder)
 }
 
-fn start(options: &TlsOptions) -> Option<TlsSecrets> {
-    match TlsSecrets::start(options) {
-        Ok(secrets) => Some(secrets),
+fn start(options: &TlsOptions) -> Option<(TlsProbes, TlsSecrets)> {
+    match TlsProbes::start(options) {
+        Ok(started) => Some(started),
         Err(error @ (Error::NoBtf(_) | Error::PidNamespace | Error::Permission(_))) => {
             println!("skipped: {error}");
             None
@@ -130,7 +130,7 @@ fn poll(secrets: &mut TlsSecrets) -> Lines {
         assert_eq!(secret.random, None, "OpenSSL does not pass it");
         *lines.entry(line(secret.label, secret.secret)).or_default() += 1;
     };
-    secrets.poll(take).unwrap();
+    secrets.poll(take, |_| ()).unwrap();
     lines
 }
 
@@ -138,9 +138,9 @@ fn talk(version: &str, forks: bool, auto: bool) {
     let Some(folder) = certificate() else { return };
     let Some(mut talker) = Talker::new(folder.path(), version, forks) else { return };
     let processes = if auto { TlsProcesses::Auto } else { TlsProcesses::Pids(vec![talker.child.id()]) };
-    let Some(mut secrets) = start(&TlsOptions::new(processes, [])) else { return };
-    assert!(secrets.libraries().1 > 0);
-    assert_eq!(secrets.unsupported(), []);
+    let Some((probes, mut secrets)) = start(&TlsOptions::new(processes, [])) else { return };
+    assert!(probes.libraries().1 > 0);
+    assert_eq!(probes.unsupported(), []);
     talker.talk();
     let seen = poll(&mut secrets);
     let log = std::fs::read_to_string(folder.path().join("keys")).unwrap();
@@ -153,7 +153,7 @@ fn talk(version: &str, forks: bool, auto: bool) {
     for line in &logged {
         assert_eq!(seen.get(line), Some(&2), "{version}: of both ends");
     }
-    let counts = secrets.counts().unwrap();
+    let counts = probes.counts().unwrap();
     assert_eq!((counts.lost, counts.unread), (0, 0));
     assert!(auto || counts.secrets == 2 * logged.len() as u64);
 }
@@ -183,10 +183,12 @@ fn processes_that_were_not_chosen_are_left_alone() {
     let Some(folder) = certificate() else { return };
     let Some(mut talker) = Talker::new(folder.path(), "TLSv1_3", false) else { return };
     let Some(idle) = Talker::new(folder.path(), "TLSv1_3", false) else { return };
-    let Some(mut secrets) = start(&TlsOptions::new(TlsProcesses::Pids(vec![idle.child.id()]), [])) else { return };
+    let Some((probes, mut secrets)) = start(&TlsOptions::new(TlsProcesses::Pids(vec![idle.child.id()]), [])) else {
+        return;
+    };
     talker.talk();
     assert_eq!(poll(&mut secrets), Lines::new());
-    assert_eq!(secrets.counts().unwrap().secrets, 0);
+    assert_eq!(probes.counts().unwrap().secrets, 0);
 }
 
 #[test]
@@ -196,10 +198,10 @@ fn secrets_without_room_are_counted() {
     let pids = talkers.iter().map(|talker| talker.child.id()).collect();
     let mut options = TlsOptions::new(TlsProcesses::Pids(pids), []);
     options.ring_bytes = 64 << 10;
-    let Some(mut secrets) = start(&options).filter(|_| !talkers.is_empty()) else { return };
+    let Some((probes, mut secrets)) = start(&options).filter(|_| !talkers.is_empty()) else { return };
     talkers.into_iter().for_each(|mut talker| talker.talk());
     let kept: usize = poll(&mut secrets).values().sum();
-    let counts = secrets.counts().unwrap();
+    let counts = probes.counts().unwrap();
     assert!(counts.lost > 0, "{counts:?}");
     assert_eq!(kept as u64 + counts.lost, 40 * 10);
 }
@@ -207,10 +209,10 @@ fn secrets_without_room_are_counted() {
 #[test]
 fn a_process_without_the_library_is_named() {
     let Ok(mut child) = Command::new("sleep").arg("60").spawn() else { return };
-    let secrets = start(&TlsOptions::new(TlsProcesses::Pids(vec![child.id()]), []));
+    let started = start(&TlsOptions::new(TlsProcesses::Pids(vec![child.id()]), []));
     let pid = child.id();
     child.kill().unwrap();
-    let unsupported = secrets.map(|secrets| secrets.unsupported());
+    let unsupported = started.map(|(probes, _)| probes.unsupported());
     child.wait().unwrap();
     let Some(unsupported) = unsupported else { return };
     assert_eq!(unsupported.iter().map(|process| process.pid).collect::<Vec<_>>(), [pid]);
@@ -219,7 +221,7 @@ fn a_process_without_the_library_is_named() {
 #[test]
 fn a_process_that_is_not_there_is_named() {
     let options = TlsOptions::new(TlsProcesses::Pids(vec![u32::MAX >> 1]), []);
-    match TlsSecrets::start(&options) {
+    match TlsProbes::start(&options) {
         Err(Error::NoSuchProcess(pid)) => assert_eq!(pid, u32::MAX >> 1),
         Err(error) => println!("skipped: {error}"),
         Ok(_) => panic!("there is such a process"),

@@ -2,7 +2,7 @@
 
 use crate::container::name_containers;
 use crate::plan::{CapturePlan, ResultPlan};
-use crate::rotation::PacketSet;
+use crate::rotation::{KeyRoom, PacketSet};
 use crate::session::{CaptureEnd, CaptureSession, FinishedCapture};
 use crate::threads::{CaptureOutcome, CaptureThreads};
 use crate::{redact, streams};
@@ -17,6 +17,7 @@ use overhead_reading::{
     Circumstances, InputPlan, KeyReader, TlsServer, TlsServers, Warnings, add_distances, read_fields, read_projection,
     run_record,
 };
+use overhead_report::text::counted;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ impl CaptureSession {
         };
         let moments = [&self.containers, &databases::containers_now()];
         name_containers(&mut counters, &moments, &self.counting.network_namespaces());
+        if let Some(keys) = captured.packets.keys.take() {
+            write_keys(&keys, &log, &mut captured.warnings);
+        }
         if let Some(tls_keys) = self.tls_keys.take() {
             tls_keys.finish(captured.totals.is_encrypted(), &mut captured.warnings);
         }
@@ -99,7 +103,7 @@ impl CaptureSession {
             workload.exit_code = self.exit_code;
             workload.was_ended = !matches!(self.end, CaptureEnd::Command { .. });
         }
-        let PacketSet { inputs, rotation } = captured.packets.clone();
+        let PacketSet { inputs, rotation, .. } = captured.packets.clone();
         Circumstances {
             kind: SourceKind::Live,
             inputs,
@@ -123,6 +127,15 @@ impl CaptureSession {
             }
             (Measured::Unavailable { .. }, Measured::Unavailable { .. }) => {}
         }
+    }
+}
+
+/// Writes the keys of the connections into the packet file.
+fn write_keys(room: &KeyRoom, log: &KeyLog, warnings: &mut Warnings) {
+    match room.fill(&log.text()) {
+        Ok(0) => {}
+        Ok(left) => warnings.partial(format!("{} found no room in the packet file", counted(left as u64, "TLS key"))),
+        Err(error) => warnings.partial(format!("the TLS keys could not be written into the packet file: {error}")),
     }
 }
 

@@ -35,6 +35,8 @@ pub struct CapturePlan {
     pub sockets: SocketPlan,
     /// Processes whose TLS secrets are taken; `None` for none.
     pub tls: Option<TlsProcesses>,
+    /// Whether the keys of TLS connections are written into the packet file.
+    pub with_keys: bool,
     /// What becomes of the packets.
     pub packets: PacketUse,
     /// When a packet file ends, and how many are kept.

@@ -11,6 +11,9 @@ use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channe
 /// dissecting thread hurries. That half is allocated at the start.
 const MOST: usize = 128;
 
+/// Unread batches behind which one that is not full waits.
+const FEW: usize = 4;
+
 /// A batch, handed over at once.
 pub trait QueueBatch: Default + Send + 'static {
     /// Returns whether there is nothing in it.
@@ -105,6 +108,17 @@ impl<B: QueueBatch> QueueInlet<B> {
     /// Returns a flag that is set while at least half of the batches are unread.
     pub fn is_behind(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_behind)
+    }
+
+    /// Hands over the current batch if the outlet will soon need it. A batch that waits behind others fills up instead, so
+    /// that the number of unread batches shows the bytes that wait.
+    pub fn offer(&mut self) {
+        while let Ok(batch) = self.free.try_recv() {
+            self.take_back(batch);
+        }
+        if self.out < FEW {
+            self.hand_over();
+        }
     }
 
     /// Returns whether at least half of the batches were still unread after the last hand-over.

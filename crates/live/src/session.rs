@@ -9,7 +9,7 @@ use crate::folder::RunFolder;
 use crate::only::CommandFilter;
 use crate::plan::{CapturePlan, LimitPlan, PacketUse};
 use crate::progress::{self, StatusLine};
-use crate::rotation::{PacketFiles, PacketPlace};
+use crate::rotation::{KEY_BYTES, PacketFiles, PacketPlace};
 use crate::scrape::ScrapedMetrics;
 use crate::streams::{StreamSource, UnixSockets};
 use crate::threads::{CaptureLimits, CaptureThreads};
@@ -376,13 +376,14 @@ impl CaptureSession {
     }
 
     /// Opens the packet files, if packets are kept.
-    fn packets(&self, about: WriterOptions, windows: Option<Windows>) -> Result<Option<PacketFiles>> {
+    fn packets(&self, mut about: WriterOptions, windows: Option<Windows>) -> Result<Option<PacketFiles>> {
         let plan = &self.plan;
         let place = match (&plan.packets, &self.folder) {
             (PacketUse::Written(path), _) => PacketPlace::Path(path.clone(), plan.output.owner),
             (PacketUse::Kept, Some(folder)) => PacketPlace::Folder(Arc::clone(folder)),
             _ => return Ok(None),
         };
+        about.key_log_bytes = if plan.with_keys { KEY_BYTES } else { 0 };
         PacketFiles::create(place, plan.rotation, about, (plan.connections.selected.clone(), windows)).map(Some)
     }
 }

@@ -389,7 +389,7 @@ impl FrameSink {
     }
 
     fn flush(&mut self) {
-        self.inlet.hand_over();
+        self.inlet.offer();
         let Some(packets) = &mut self.packets else { return };
         // The last file's period can pass without a further frame.
         self.is_over |= packets.is_enough(unix_ns());

@@ -93,6 +93,7 @@ pub struct FinishedFlow {
     pub transport: Option<Transport>,
     /// Bytes of its frames, if it was not selected.
     pub other: u64,
+    pub wire_bytes: u64,
     pub notes: BTreeMap<Note, u64>,
     /// Frames counted from memory.
     pub hits: u64,

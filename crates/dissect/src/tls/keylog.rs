@@ -6,9 +6,9 @@
 
 use crate::limits;
 use overhead_model::enum_with;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// The 32 random bytes of a `ClientHello`, which identify a session.
@@ -71,7 +71,7 @@ pub type KeySupply = Box<dyn Fn(Option<u64>) -> bool + Send + Sync>;
 /// The secrets known so far. More may come during a capture; everyone who shares this sees them at once.
 #[derive(Default)]
 pub struct KeyLog {
-    secrets: RwLock<HashMap<(SecretLabel, ClientRandom), TlsSecret>>,
+    secrets: RwLock<HashMap<(SecretLabel, ClientRandom), KnownSecret>>,
     unclaimed: Mutex<UnclaimedSecrets>,
     /// Rises when secrets come in.
     generation: AtomicU64,
@@ -80,13 +80,33 @@ pub struct KeyLog {
     frame_ns: AtomicU64,
 }
 
+struct KnownSecret {
+    secret: TlsSecret,
+    /// A session has asked for it.
+    is_used: AtomicBool,
+}
+
+/// When and where a secret was derived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecretOrigin {
+    /// Unix nanoseconds.
+    pub time_ns: u64,
+    /// Number of the connection in its process, perhaps not the only one with it; 0 if unknown.
+    pub object: u64,
+}
+
+/// The objects of both ends that derived a secret; 0 for none.
+pub(super) type SecretObjects = [u64; 2];
+
 /// Secrets whose client random is not known: a secret belongs to the connection whose record it opens.
 #[derive(Default)]
 struct UnclaimedSecrets {
     waiting: VecDeque<UnclaimedSecret>,
-    /// Recent secrets, claimed or not: the other end of a connection may have the same.
+    /// Recent secrets in order, with their times.
     recent: VecDeque<(u64, TlsSecret)>,
-    known: HashSet<TlsSecret>,
+    /// Recent secrets: whether they wait. The other end of a connection has the same, and so does a resumed session of TLS
+    /// 1.2.
+    known: HashMap<TlsSecret, bool>,
     unmatched: u64,
 }
 
@@ -95,6 +115,9 @@ struct UnclaimedSecret {
     secret: TlsSecret,
     /// When it was derived, Unix nanoseconds.
     time_ns: u64,
+    objects: SecretObjects,
+    /// A session has claimed an equal one.
+    is_repeated: bool,
 }
 
 impl KeyLog {
@@ -104,9 +127,9 @@ impl KeyLog {
         text.split(|byte| *byte == b'\n').filter_map(line).filter(|(key, secret)| self.insert(*key, *secret)).count()
     }
 
-    /// Adds the secret that a process has derived at this time, Unix nanoseconds. Without a random, it waits for the
+    /// Adds a secret that a process has derived. Without a random, it waits for the
     /// connection whose records it opens. Labels for other uses and secrets of other lengths are skipped.
-    pub fn add_secret(&self, label: &str, random: Option<&[u8; 32]>, secret: &[u8], time_ns: u64) {
+    pub fn add_secret(&self, label: &str, random: Option<&[u8; 32]>, secret: &[u8], origin: SecretOrigin) {
         let label = SecretLabel::named(label.as_bytes());
         let Some((label, secret)) = label.zip(TlsSecret::new(secret)).filter(|_| matches!(secret.len(), 32 | 48))
         else {
@@ -114,25 +137,29 @@ impl KeyLog {
         };
         if let Some(random) = random {
             self.insert((label, *random), secret);
-        } else if self.unclaimed().add(UnclaimedSecret { label, secret, time_ns }) {
+            return;
+        }
+        let SecretOrigin { time_ns, object } = origin;
+        if self.unclaimed().add(UnclaimedSecret { label, secret, time_ns, objects: [object, 0], is_repeated: false }) {
             self.generation.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Returns the secrets of all sessions so far, in the format of a key log.
+    /// Returns the secrets that sessions have used so far, in the format of a key log.
     pub fn text(&self) -> String {
         let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
         let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let line = |((label, random), secret): (&(SecretLabel, ClientRandom), &TlsSecret)| {
-            format!("{} {} {}\n", label.name(), digits(random), digits(secret.bytes()))
-        };
-        secrets.iter().map(line).collect()
+        let used = secrets.iter().filter(|(_, known)| known.is_used.load(Ordering::Relaxed));
+        used.map(|((label, random), known)| {
+            format!("{} {} {}\n", label.name(), digits(random), digits(known.secret.bytes()))
+        })
+        .collect()
     }
 
     /// Returns how many secrets opened no record within [`limits::UNCLAIMED_NS`].
     pub fn unmatched(&self) -> u64 {
         let unclaimed = self.unclaimed();
-        unclaimed.unmatched + unclaimed.waiting.len() as u64
+        unclaimed.unmatched + unclaimed.waiting.iter().filter(|it| !it.is_repeated).count() as u64
     }
 
     /// Asks `supply` for secrets that are missing from now on. Only the first call counts.
@@ -158,33 +185,47 @@ impl KeyLog {
     }
 
     pub(super) fn get(&self, label: SecretLabel, random: &ClientRandom) -> Option<TlsSecret> {
-        self.secrets.read().unwrap_or_else(PoisonError::into_inner).get(&(label, *random)).copied()
+        let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        let known = secrets.get(&(label, *random))?;
+        known.is_used.store(true, Ordering::Relaxed);
+        Some(known.secret)
     }
 
-    /// Passes waiting secrets to `fits`, those nearest to the frame in time, until one opens the session's record. It belongs
-    /// to the session with this random from then on.
+    /// Passes waiting secrets to `fits` until one opens the session's record: those of `objects`, to which the secret's are
+    /// added, then those nearest to the frame in time. It belongs to the session with this random from then on.
     pub(super) fn claim(
         &self,
-        label: SecretLabel,
-        random: &ClientRandom,
+        (label, random): (SecretLabel, &ClientRandom),
+        objects: &mut SecretObjects,
         mut fits: impl FnMut(TlsSecret) -> bool,
     ) -> bool {
         let mut unclaimed = self.unclaimed();
-        let near = unclaimed.nearest(label, self.frame_ns.load(Ordering::Relaxed));
+        let near = unclaimed.nearest(label, objects, self.frame_ns.load(Ordering::Relaxed));
         let fitting = near.into_iter().find(|at| unclaimed.waiting.get(*at).is_some_and(|it| fits(it.secret)));
         let Some(claimed) = fitting.and_then(|at| unclaimed.waiting.remove(at)) else { return false };
+        unclaimed.known.insert(claimed.secret, false);
+        objects.iter_mut().zip(claimed.objects).filter(|(_, new)| *new > 0).for_each(|(object, new)| *object = new);
         drop(unclaimed);
         self.insert((label, *random), claimed.secret);
-        true
+        self.get(label, random).is_some()
     }
 
     /// Returns whether the secret is new.
     fn insert(&self, key: (SecretLabel, ClientRandom), secret: TlsSecret) -> bool {
         let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        if secrets.get(&key).is_some_and(|known| known.secret == secret) {
+            return false;
+        }
+        if secrets.len() >= limits::SECRETS && !secrets.contains_key(&key) {
+            // Those of connections elsewhere may be many.
+            secrets.retain(|_, known| known.is_used.load(Ordering::Relaxed));
+        }
         let has_room = secrets.len() < limits::SECRETS || secrets.contains_key(&key);
-        let is_new = has_room && secrets.insert(key, secret) != Some(secret);
-        self.generation.fetch_add(u64::from(is_new), Ordering::Release);
-        is_new
+        if has_room {
+            secrets.insert(key, KnownSecret { secret, is_used: AtomicBool::new(false) });
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        has_room
     }
 
     fn unclaimed(&self) -> MutexGuard<'_, UnclaimedSecrets> {
@@ -193,8 +234,8 @@ impl KeyLog {
 }
 
 impl UnclaimedSecrets {
-    /// Adds a secret, unless it is known, and erases old ones.
-    fn add(&mut self, new: UnclaimedSecret) -> bool {
+    /// Adds a secret, unless an equal one waits, and erases old ones.
+    fn add(&mut self, mut new: UnclaimedSecret) -> bool {
         let is_old = |time_ns: u64| new.time_ns.saturating_sub(time_ns) > limits::UNCLAIMED_NS;
         while let Some((time_ns, secret)) = self.recent.front()
             && (is_old(*time_ns) || self.recent.len() >= limits::UNCLAIMED)
@@ -202,20 +243,32 @@ impl UnclaimedSecrets {
             self.known.remove(secret);
             self.recent.pop_front();
         }
-        while self.waiting.front().is_some_and(|it| is_old(it.time_ns) || self.waiting.len() >= limits::UNCLAIMED) {
-            self.waiting.pop_front();
-            self.unmatched += 1;
+        let room = self.waiting.len() < limits::UNCLAIMED;
+        while let Some(old) = self.waiting.pop_front_if(|it| is_old(it.time_ns) || !room) {
+            self.unmatched += u64::from(!old.is_repeated);
+            if !room {
+                break;
+            }
         }
-        if !self.known.insert(new.secret) {
-            return false;
+        match self.known.insert(new.secret, true) {
+            Some(true) => {
+                let same = self.waiting.iter_mut().rev().find(|it| it.secret == new.secret);
+                same.into_iter().for_each(|same| same.objects[1] = new.objects[0]);
+                return false;
+            }
+            Some(false) if new.label != SecretLabel::Master => {
+                self.known.insert(new.secret, false);
+                return false;
+            }
+            Some(false) => new.is_repeated = true,
+            None => self.recent.push_back((new.time_ns, new.secret)),
         }
-        self.recent.push_back((new.time_ns, new.secret));
         self.waiting.push_back(new);
         true
     }
 
-    /// Returns the indices of secrets with this label, those derived nearest to this time first.
-    fn nearest(&self, label: SecretLabel, time_ns: u64) -> Vec<usize> {
+    /// Returns the indices of secrets with this label: those of the objects, then those derived nearest to this time.
+    fn nearest(&self, label: SecretLabel, objects: &SecretObjects, time_ns: u64) -> Vec<usize> {
         let split = self.waiting.partition_point(|it| it.time_ns < time_ns);
         let is_it = |at: &usize| self.waiting.get(*at).is_some_and(|it| it.label == label);
         let distance = |at: usize| self.waiting.get(at).map_or(u64::MAX, |it| it.time_ns.abs_diff(time_ns));
@@ -226,7 +279,9 @@ impl UnclaimedSecrets {
             (Some(_), None) => before.next(),
             _ => after.next(),
         };
-        std::iter::from_fn(next).take(limits::TRIED_SECRETS).collect()
+        let is_ours = |it: &UnclaimedSecret| it.objects.iter().any(|object| *object > 0 && objects.contains(object));
+        let ours = self.waiting.iter().enumerate().filter(|(_, it)| it.label == label && is_ours(it)).map(|(at, _)| at);
+        ours.chain(std::iter::from_fn(next)).take(limits::TRIED_SECRETS).collect()
     }
 }
 
@@ -264,6 +319,10 @@ fn hex(digits: &[u8], into: &mut [u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn at(time_ns: u64) -> SecretOrigin {
+        SecretOrigin { time_ns, object: 0 }
+    }
+
     #[test]
     fn lines_are_read_and_others_passed_over() {
         let log = KeyLog::default();
@@ -286,8 +345,11 @@ mod tests {
     #[test]
     fn the_text_is_read_back() {
         let (log, copy) = (KeyLog::default(), KeyLog::default());
-        log.add_secret("CLIENT_RANDOM", Some(&[1; 32]), &[2; 48], 0);
-        log.add_secret("EXPORTER_SECRET", Some(&[1; 32]), &[3; 48], 0);
+        log.add_secret("CLIENT_RANDOM", Some(&[1; 32]), &[2; 48], SecretOrigin::default());
+        log.add_secret("EXPORTER_SECRET", Some(&[1; 32]), &[3; 48], SecretOrigin::default());
+        log.add_secret("CLIENT_RANDOM", Some(&[4; 32]), &[5; 48], SecretOrigin::default());
+        assert_eq!(copy.add(log.text().as_bytes()), 0, "nothing was used");
+        assert!(log.get(SecretLabel::Master, &[1; 32]).is_some());
         assert_eq!(copy.add(log.text().as_bytes()), 1);
         assert_eq!(copy.get(SecretLabel::Master, &[1; 32]).unwrap().bytes(), [2; 48]);
     }
@@ -296,23 +358,27 @@ mod tests {
     fn a_secret_without_random_belongs_to_whom_it_fits() {
         let log = KeyLog::default();
         for (seed, time_ns) in [(1, 100), (2, 200), (3, 300), (2, 310)] {
-            log.add_secret("CLIENT_RANDOM", None, &[seed; 48], time_ns);
+            log.add_secret("CLIENT_RANDOM", None, &[seed; 48], at(time_ns));
         }
-        log.add_secret("CLIENT_RANDOM", None, &[9; 31], 300);
-        log.add_secret("SERVER_TRAFFIC_SECRET_0", None, &[4; 32], 300);
+        log.add_secret("CLIENT_RANDOM", None, &[9; 31], at(300));
+        log.add_secret("SERVER_TRAFFIC_SECRET_0", None, &[4; 32], at(300));
         log.set_time(220);
         let mut tried = Vec::new();
-        let claimed = log.claim(SecretLabel::Master, &[7; 32], |secret| {
+        let claimed = log.claim((SecretLabel::Master, &[7; 32]), &mut [0; 2], |secret| {
             tried.push(secret.bytes()[0]);
             secret.bytes()[0] == 3
         });
         assert!(claimed);
         assert_eq!(tried, [2, 3], "the nearest first, and both ends' secret once");
         assert_eq!(log.get(SecretLabel::Master, &[7; 32]).unwrap().bytes(), [3; 48]);
-        log.add_secret("CLIENT_RANDOM", None, &[3; 48], 320);
-        assert!(!log.claim(SecretLabel::Master, &[8; 32], |secret| secret.bytes()[0] == 3), "it has an owner");
-        assert_eq!(log.unmatched(), 3);
-        log.add_secret("CLIENT_RANDOM", None, &[5; 48], limits::UNCLAIMED_NS + 1000);
+        log.add_secret("CLIENT_RANDOM", None, &[3; 48], at(320));
+        assert_eq!(log.unmatched(), 3, "the other end's is no new one");
+        assert!(
+            log.claim((SecretLabel::Master, &[8; 32]), &mut [0; 2], |secret| secret.bytes()[0] == 3),
+            "a resumed session"
+        );
+        assert!(!log.claim((SecretLabel::Master, &[6; 32]), &mut [0; 2], |secret| secret.bytes()[0] == 3));
+        log.add_secret("CLIENT_RANDOM", None, &[5; 48], at(limits::UNCLAIMED_NS + 1000));
         assert_eq!((log.unmatched(), log.unclaimed().waiting.len()), (4, 1), "old ones are erased");
     }
 
@@ -320,13 +386,39 @@ mod tests {
     fn no_more_secrets_are_tried_than_handshakes_may_be_under_way() {
         let log = KeyLog::default();
         for seed in 0..=255 {
-            log.add_secret("CLIENT_RANDOM", None, &[seed; 48], u64::from(seed));
+            log.add_secret("CLIENT_RANDOM", None, &[seed; 48], at(seed.into()));
         }
         let mut tried = 0;
-        assert!(!log.claim(SecretLabel::Master, &[7; 32], |_| {
+        assert!(!log.claim((SecretLabel::Master, &[7; 32]), &mut [0; 2], |_| {
             tried += 1;
             false
         }));
         assert_eq!(tried, limits::TRIED_SECRETS);
+    }
+
+    #[test]
+    fn secrets_of_a_sessions_objects_are_tried_first() {
+        let log = KeyLog::default();
+        for seed in 0..200 {
+            let origin = SecretOrigin { time_ns: seed, object: 1000 + seed };
+            log.add_secret("SERVER_HANDSHAKE_TRAFFIC_SECRET", None, &[seed as u8; 32], origin);
+            // The other end.
+            let origin = SecretOrigin { time_ns: seed, object: 2000 + seed };
+            log.add_secret("SERVER_HANDSHAKE_TRAFFIC_SECRET", None, &[seed as u8; 32], origin);
+            log.add_secret("SERVER_TRAFFIC_SECRET_0", None, &[seed as u8, 1].repeat(16), origin);
+        }
+        let (random, mut objects) = ([7; 32], [0; 2]);
+        let fits = |secret: TlsSecret| secret.bytes()[0] == 100;
+        log.set_time(100);
+        assert!(log.claim((SecretLabel::ServerHandshake, &random), &mut objects, fits));
+        assert_eq!(objects, [1100, 2100]);
+        log.set_time(190);
+        let mut tried = 0;
+        let counted = |secret| {
+            tried += 1;
+            fits(secret)
+        };
+        assert!(log.claim((SecretLabel::ServerTraffic, &random), &mut objects, counted));
+        assert_eq!(tried, 1);
     }
 }

@@ -17,7 +17,7 @@ mod suite;
 mod tests;
 mod weave;
 
-pub use keylog::{KeyLog, KeySupply};
+pub use keylog::{KeyLog, KeySupply, SecretOrigin};
 pub use records::ENCRYPTED;
 
 use crate::proxy;

@@ -6,7 +6,7 @@
 
 use super::crypt::{RecordOpener, next_secret};
 use super::hello::{HandshakeMessage, HandshakeScanner, ServerHello};
-use super::keylog::{ClientRandom, KeyLog, SecretLabel, TlsSecret};
+use super::keylog::{ClientRandom, KeyLog, SecretLabel, SecretObjects, TlsSecret};
 use super::records::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use super::suite::CipherSuite;
 use crate::limits;
@@ -42,6 +42,8 @@ pub(super) struct TlsSession {
     keys: Option<Arc<KeyLog>>,
     /// Secrets may still come, as far as is known.
     is_patient: bool,
+    /// The libraries' objects that derived its secrets.
+    objects: SecretObjects,
     client_random: Option<ClientRandom>,
     server: Option<ServerHello>,
     directions: [CipherDirection; 2],
@@ -112,6 +114,7 @@ impl TlsSession {
         Self {
             keys,
             is_patient: true,
+            objects: SecretObjects::default(),
             client_random: None,
             server: None,
             directions: [CipherDirection::default(), CipherDirection::default()],
@@ -262,12 +265,12 @@ impl TlsSession {
     /// Opens a record with a secret that belongs to no session yet.
     fn claim(&mut self, keys: &KeyLog, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
         let Some((suite, server, random)) = self.suite() else { return false };
-        let direction = &mut self.directions[side as usize];
+        let (direction, objects) = (&mut self.directions[side as usize], &mut self.objects);
         let [handshake, traffic] = labels(side);
         let is_master = direction.epoch == KeyEpoch::Protected;
         if direction.epoch != KeyEpoch::Application {
             let label = if is_master { SecretLabel::Master } else { handshake };
-            let is_opened = keys.claim(label, &random, |secret| {
+            let is_opened = keys.claim((label, &random), objects, |secret| {
                 direction.opener = if is_master {
                     let openers = RecordOpener::tls12(suite, &secret, [&random, &server.random]);
                     openers.map(|[client, server]| if side == Side::Request { client } else { server })
@@ -283,7 +286,7 @@ impl TlsSession {
         }
         // In the handshake, for a secret of it that was lost.
         let is_opened = !is_master
-            && keys.claim(traffic, &random, |secret| {
+            && keys.claim((traffic, &random), objects, |secret| {
                 direction.traffic = TrafficKeys::new(suite, secret);
                 direction.open(record, text) || direction.open_early(record, text)
             });

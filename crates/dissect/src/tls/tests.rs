@@ -380,7 +380,7 @@ fn add_unclaimed(keys: &KeyLog, log: &str) {
         for (decoy, time_ns) in [(true, 900), (false, 1000), (true, 1000), (false, 1100)] {
             let seed = (at as u8) ^ (time_ns as u8) ^ 0x5a;
             let secret = if decoy { vec![seed; secret.len()] } else { secret.clone() };
-            keys.add_secret(label, None, &secret, time_ns);
+            keys.add_secret(label, None, &secret, SecretOrigin { time_ns, object: 0 });
         }
     }
 }

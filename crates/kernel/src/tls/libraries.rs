@@ -196,7 +196,7 @@ fn system_libraries() -> Vec<PathBuf> {
 }
 
 fn is_library(name: &str) -> bool {
-    ["libssl.so", "libssl-", "libboringssl", "libgnutls.so"].iter().any(|start| name.starts_with(start))
+    ["libssl.so.", "libssl-", "libboringssl.so", "libgnutls.so."].iter().any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]

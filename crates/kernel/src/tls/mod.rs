@@ -67,6 +67,8 @@ pub struct SeenSecret<'a> {
     pub time_ns: u64,
     pub pid: u32,
     pub tid: u32,
+    /// Address of the library's object for the connection; 0 if unknown. Others may have had it before.
+    pub object: u64,
     /// The key log's name for it.
     pub label: &'a str,
     /// The random of the `ClientHello`, if the function gets it.
@@ -122,12 +124,17 @@ pub struct TlsUnsupported {
     pub libraries: Vec<String>,
 }
 
-/// Takes the secrets of TLS handshakes. Dropping it detaches the programs.
+/// The secrets that probes have seen.
 pub struct TlsSecrets {
-    object: Object,
     ring: RingBuffer<'static>,
     /// From the ring buffer, not yet polled.
     taken: Arc<Mutex<Vec<tls_types::tls_event>>>,
+    clock: ClockStamp,
+}
+
+/// Observes the TLS libraries of processes. Dropping it detaches the programs.
+pub struct TlsProbes {
+    object: Object,
     finder: LibraryFinder,
     /// The observed files; one that could not be observed, with the reason.
     libraries: BTreeMap<FileId, (String, Option<String>)>,
@@ -136,18 +143,17 @@ pub struct TlsSecrets {
     /// Processes that have just started a program.
     young: BTreeMap<u32, Instant>,
     looked: Instant,
-    clock: ClockStamp,
     links: Vec<Link>,
 }
 
-impl TlsSecrets {
+impl TlsProbes {
     /// Loads the programs, finds the processes and their libraries, and begins to observe.
     ///
     /// # Errors
     ///
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
     /// [`Error::Attach`] if this machine cannot do it; [`Error::NoSuchProcess`].
-    pub fn start(options: &TlsOptions) -> Result<Self, Error> {
+    pub fn start(options: &TlsOptions) -> Result<(Self, TlsSecrets), Error> {
         libbpf_rs::set_print(None);
         check_pid_namespace()?;
         kernel_types()?;
@@ -172,46 +178,26 @@ impl TlsSecrets {
         let ring = object::ring(&map(&object, "events")?, keep)?;
         let processes = named.iter().map(|pid| (*pid, ProcessEncryption::default())).collect();
         let (finder, libraries, young) = (LibraryFinder::default(), BTreeMap::new(), BTreeMap::new());
-        let (looked, clock) = (Instant::now(), ClockStamp::now());
-        let mut secrets = Self { object, ring, taken, finder, libraries, processes, young, looked, clock, links };
-        if is_auto {
-            let found = secrets.finder.of_system(options.program.as_deref());
-            secrets.attach(&found.libraries);
-            named.union(&discover::tcp_processes()?).for_each(|pid| secrets.search(*pid));
-        } else {
-            let members = families(&named)?.into_iter().flat_map(|(_, family)| family);
-            for pid in members {
-                map(&secrets.object, "followed")?.update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)?;
-                secrets.search(pid);
-            }
-        }
-        Ok(secrets)
+        let mut probes = Self { object, finder, libraries, processes, young, looked: Instant::now(), links };
+        let found = probes.finder.of_system(options.program.as_deref());
+        probes.attach(&found.libraries);
+        let pids = if is_auto { &named | &discover::tcp_processes()? } else { probes.follow(&named)? };
+        pids.into_iter().for_each(|pid| probes.search_process(pid));
+        Ok((probes, TlsSecrets { ring, taken, clock: ClockStamp::now() }))
     }
 
-    /// Hands new secrets to `take` in the order in which they were derived. Also looks for new processes and newly loaded
-    /// libraries.
-    pub fn poll(&mut self, mut take: impl FnMut(&SeenSecret<'_>)) -> Result<(), Error> {
-        self.ring.consume()?;
-        let taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
-        for mut event in taken {
-            if event.secret_len == 0 {
-                if self.young.len() < MOST_YOUNG {
-                    self.young.insert(event.tgid, Instant::now());
-                }
-            } else if let Some(secret) = secret_of(&event, &self.clock) {
-                take(&secret);
-            }
-            event.secret.fill(0);
-            std::hint::black_box(&event);
-        }
+    /// Looks for the libraries of processes that have just started a program, and for libraries that were loaded meanwhile.
+    /// May take long, as it reads whole files.
+    pub fn search(&mut self, started: impl Iterator<Item = u32>) {
+        let room = MOST_YOUNG.saturating_sub(self.young.len());
+        self.young.extend(started.take(room).map(|pid| (pid, Instant::now())));
         self.young.retain(|_, since| since.elapsed() < YOUNG);
         let mut pids: Vec<u32> = self.young.keys().copied().collect();
         if self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
             pids.extend(self.processes.keys());
         }
-        pids.into_iter().for_each(|pid| self.search(pid));
-        Ok(())
+        pids.into_iter().for_each(|pid| self.search_process(pid));
     }
 
     pub fn counts(&self) -> Result<TlsCounts, Error> {
@@ -233,21 +219,31 @@ impl TlsSecrets {
     pub fn unsupported(&self) -> Vec<TlsUnsupported> {
         let is_observed = |library: &TlsLibrary| self.is_observed(library);
         let without = self.processes.iter().filter(|(_, found)| !found.libraries.iter().any(is_observed));
+        // Others have ended.
         let describe = |(pid, found): (&u32, &ProcessEncryption)| {
+            let comm = discover::comm(*pid)?;
             let refused = found.libraries.iter().filter_map(|library| self.libraries.get(&library.id));
             let refused = refused.filter_map(|(name, reason)| Some(format!("{name} ({})", reason.as_ref()?)));
             let libraries = found.others.iter().cloned().chain(refused).collect();
-            TlsUnsupported { pid: *pid, comm: discover::comm(*pid).unwrap_or_default(), libraries }
+            Some(TlsUnsupported { pid: *pid, comm, libraries })
         };
-        without.map(describe).collect()
+        without.filter_map(describe).collect()
     }
 
     fn is_observed(&self, library: &TlsLibrary) -> bool {
         self.libraries.get(&library.id).is_some_and(|(_, refused)| refused.is_none())
     }
 
+    /// Takes the secrets of these processes, their descendants and their future forks. Returns the present ones.
+    fn follow(&self, roots: &BTreeSet<u32>) -> Result<BTreeSet<u32>, Error> {
+        let (pids, followed) =
+            (families(roots)?.into_iter().flat_map(|(_, family)| family), map(&self.object, "followed")?);
+        let follow = |pid: u32| followed.update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY).map(|()| pid);
+        Ok(pids.map(follow).collect::<Result<_, _>>()?)
+    }
+
     /// Observes the libraries of a process, unless it has ended.
-    fn search(&mut self, pid: u32) {
+    fn search_process(&mut self, pid: u32) {
         if pid == std::process::id() {
             return;
         }
@@ -267,6 +263,25 @@ impl TlsSecrets {
             let refused = attached.map(|link| self.links.push(link)).err();
             self.libraries.insert(library.id, (library.name.clone(), refused));
         }
+    }
+}
+
+impl TlsSecrets {
+    /// Hands new secrets to `take` in the order in which they were derived, and processes that have started a program to
+    /// `started`.
+    pub fn poll(&mut self, mut take: impl FnMut(&SeenSecret<'_>), mut started: impl FnMut(u32)) -> Result<(), Error> {
+        self.ring.consume()?;
+        let taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
+        for mut event in taken {
+            if event.secret_len == 0 {
+                started(event.tgid);
+            } else if let Some(secret) = secret_of(&event, &self.clock) {
+                take(&secret);
+            }
+            event.secret.fill(0);
+            std::hint::black_box(&event);
+        }
+        Ok(())
     }
 }
 
@@ -293,6 +308,7 @@ fn secret_of<'a>(event: &'a tls_types::tls_event, clock: &ClockStamp) -> Option<
         time_ns: clock.unix_ns_at(event.time_ns),
         pid: event.tgid,
         tid: event.tid,
+        object: event.object,
         label: std::str::from_utf8(label).ok()?,
         random: (event.random_len > 0).then_some(&event.random),
         secret: event.secret.get(..event.secret_len as usize)?,

@@ -16,7 +16,7 @@ use overhead_reading::ConnectionChoice;
 use overhead_reading::time::{duration, some_time};
 use overhead_report::text::counted;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Default number of runs of each combination in a sweep.
@@ -49,6 +49,9 @@ pub struct CaptureArgs {
     /// For OpenSSL, BoringSSL, GnuTLS, Go and what is built on them. The secrets are kept in memory only.
     #[arg(long, alias = "tls-plaintext", value_name = "PID|auto", value_parser = tls_processes, conflicts_with = "bpf_only")]
     pub tls_keys: Option<TlsProcesses>,
+    /// With -w: also write the keys of TLS connections into the file, so that others can decrypt it
+    #[arg(hide_short_help = true, long, requires = "write", conflicts_with_all = ["seconds", "bytes"])]
+    pub with_keys: bool,
     /// A container, by name, id or pod, with its processes
     #[arg(help_heading = "Containers", long, value_name = "NAME|ID", conflicts_with = "unix")]
     pub container: Option<String>,
@@ -195,6 +198,9 @@ impl CaptureArgs {
         let rotation = RotationPlan { seconds, bytes, files };
         rotation.check(self.write.as_deref())?;
         self.check_readings(rotation)?;
+        if self.with_keys && self.write.as_deref() == Some(Path::new("-")) {
+            bail_usage!("--with-keys writes at the start of the file when the capture is over: name a file with -w");
+        }
         let has_interface = self.unix.is_empty() || self.iface.is_some();
         let (connections, live) = self.find_interface(has_interface)?;
         let CounterArgs { softirq, sample_kernel, no_bpf, .. } = self.counters;
@@ -216,6 +222,7 @@ impl CaptureArgs {
             keys: self.decode.plan().keys,
             dissect: self.dissect.plan(),
             tls: self.tls_keys,
+            with_keys: self.with_keys,
             command: CommandPlan { words: self.command, user, is_alone: self.only_command },
             limits: LimitPlan { frames: count, operations: ops, duration, warmup },
             sample: self.sample.plan(),
