@@ -383,6 +383,9 @@ impl CaptureSession {
             (PacketUse::Kept, Some(folder)) => PacketPlace::Folder(Arc::clone(folder)),
             _ => return Ok(None),
         };
+        if plan.with_keys {
+            plan.say("the packet file will have the keys of its TLS connections: whoever reads it can decrypt them");
+        }
         about.key_log_bytes = if plan.with_keys { KEY_BYTES } else { 0 };
         PacketFiles::create(place, plan.rotation, about, (plan.connections.selected.clone(), windows)).map(Some)
     }

@@ -162,12 +162,6 @@ impl Warnings {
                 counted(totals.tcp.gap_bytes, "byte")
             ));
         }
-        if totals.midway_tls_bytes > 0 {
-            self.remark(format!(
-                "{} on the wire are of TLS connections that began before the capture, and stay encrypted",
-                counted(totals.midway_tls_bytes, "byte")
-            ));
-        }
         self.warn_of_transport(totals);
         self.warn_of_directions(&totals.tcp);
         if totals.tcp.given_up > 0 {
@@ -237,6 +231,12 @@ impl Warnings {
             };
             self.remark(format!(
                 "{what} have no link: their wire bytes are the payload, without frames and headers; compare them with other connections by payload"
+            ));
+        }
+        if totals.midway_tls_bytes > 0 {
+            self.remark(format!(
+                "{} on the wire are of TLS connections that began before the capture, and stay encrypted",
+                counted(totals.midway_tls_bytes, "byte")
             ));
         }
         if totals.calls > 0 {

@@ -50,7 +50,7 @@ pub struct CaptureArgs {
     #[arg(long, alias = "tls-plaintext", value_name = "PID|auto", value_parser = tls_processes, conflicts_with = "bpf_only")]
     pub tls_keys: Option<TlsProcesses>,
     /// With -w: also write the keys of TLS connections into the file, so that others can decrypt it
-    #[arg(hide_short_help = true, long, requires = "write", conflicts_with_all = ["seconds", "bytes"])]
+    #[arg(hide_short_help = true, long, conflicts_with_all = ["seconds", "bytes"])]
     pub with_keys: bool,
     /// A container, by name, id or pod, with its processes
     #[arg(help_heading = "Containers", long, value_name = "NAME|ID", conflicts_with = "unix")]
@@ -198,9 +198,6 @@ impl CaptureArgs {
         let rotation = RotationPlan { seconds, bytes, files };
         rotation.check(self.write.as_deref())?;
         self.check_readings(rotation)?;
-        if self.with_keys && self.write.as_deref() == Some(Path::new("-")) {
-            bail_usage!("--with-keys writes at the start of the file when the capture is over: name a file with -w");
-        }
         let has_interface = self.unix.is_empty() || self.iface.is_some();
         let (connections, live) = self.find_interface(has_interface)?;
         let CounterArgs { softirq, sample_kernel, no_bpf, .. } = self.counters;
@@ -353,6 +350,9 @@ impl CaptureArgs {
 
     /// Rejects results that need another reading of the packets if not all packets are kept.
     fn check_readings(&self, rotation: RotationPlan) -> Result<()> {
+        if self.with_keys && self.write.as_ref().is_none_or(|path| path == Path::new("-")) {
+            bail_usage!("--with-keys writes into a packet file once the capture is over: name the file with -w FILE");
+        }
         let has_model = self.project.model().is_some();
         let is_read_again = self.fields || has_model;
         if self.sample.plan().cycle.is_some()
