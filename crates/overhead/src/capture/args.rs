@@ -47,7 +47,7 @@ pub struct CaptureArgs {
     /// Decrypt TLS with the secrets that these processes derive from now on; `auto`: all, also those that start later
     ///
     /// For OpenSSL, BoringSSL, GnuTLS, Go and what is built on them. The secrets are kept in memory only.
-    #[arg(long, alias = "tls-plaintext", value_name = "PID|auto", value_parser = tls_processes, conflicts_with = "bpf_only")]
+    #[arg(hide_short_help = true, long, alias = "tls-plaintext", value_name = "PID|auto", value_parser = tls_processes, conflicts_with = "bpf_only")]
     pub tls_keys: Option<TlsProcesses>,
     /// With -w: also write the keys of TLS connections into the file, so that others can decrypt it
     #[arg(hide_short_help = true, long, conflicts_with_all = ["seconds", "bytes"])]
