@@ -17,7 +17,6 @@ use overhead_reading::{
     Circumstances, InputPlan, KeyReader, TlsServer, TlsServers, Warnings, add_distances, read_fields, read_projection,
     run_record,
 };
-use overhead_report::text::counted;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -133,8 +132,8 @@ impl CaptureSession {
 /// Writes the keys of the connections into the packet file.
 fn write_keys(room: &KeyRoom, log: &KeyLog, warnings: &mut Warnings) {
     match room.fill(&log.text()) {
-        Ok(0) => {}
-        Ok(left) => warnings.partial(format!("{} found no room in the packet file", counted(left as u64, "TLS key"))),
+        Ok(true) => {}
+        Ok(false) => warnings.partial("the packet file has no room for all TLS keys: capture for a shorter time"),
         Err(error) => warnings.partial(format!("the TLS keys could not be written into the packet file: {error}")),
     }
 }

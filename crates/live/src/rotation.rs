@@ -100,12 +100,11 @@ pub struct KeyRoom {
 }
 
 impl KeyRoom {
-    /// Writes the keys, a key log. Returns how many of its lines had no room.
-    pub fn fill(&self, text: &str) -> io::Result<usize> {
+    /// Writes the keys, a key log. Returns whether all had room.
+    pub fn fill(&self, text: &str) -> io::Result<bool> {
         let log = padded_key_log(text, KEY_BYTES as usize);
         self.file.write_all_at(&log, self.offset)?;
-        let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
-        Ok((lines(text.as_bytes()) + 1).saturating_sub(lines(&log)))
+        Ok(log.starts_with(text.as_bytes()))
     }
 }
 

@@ -40,7 +40,7 @@ impl TlsKeys {
         let is_over = Arc::<AtomicBool>::default();
         let (started, starts) = channel();
         let (ending, adding) = (Arc::clone(&is_over), Arc::clone(&log));
-        let polling = repeat("tls-keys", INTERVAL, ending, (), move |_| {
+        let polling = repeat("tls-keys", INTERVAL, ending, (), move |()| {
             let add = |it: &SeenSecret<'_>| {
                 let origin =
                     SecretOrigin { time_ns: it.time_ns, object: (u64::from(it.pid) << 32).rotate_left(16) ^ it.object };

@@ -7,7 +7,7 @@
 use crate::limits;
 use overhead_model::enum_with;
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -148,12 +148,19 @@ impl KeyLog {
     /// Returns the secrets that sessions have used so far, in the format of a key log.
     pub fn text(&self) -> String {
         let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
-        let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let used = secrets.iter().filter(|(_, known)| known.is_used.load(Ordering::Relaxed));
-        used.map(|((label, random), known)| {
-            format!("{} {} {}\n", label.name(), digits(random), digits(known.secret.bytes()))
-        })
-        .collect()
+        let (mut text, used) = (String::new(), |known: &KnownSecret| known.is_used.load(Ordering::Relaxed));
+        for ((label, random), known) in secrets.iter().filter(|(_, known)| used(known)) {
+            text.push_str(label.name());
+            for bytes in [random, known.secret.bytes()] {
+                text.push(' ');
+                for byte in bytes {
+                    // Writing to a string cannot fail.
+                    let _ = write!(text, "{byte:02x}");
+                }
+            }
+            text.push('\n');
+        }
+        text
     }
 
     /// Returns how many secrets opened no record within [`limits::UNCLAIMED_NS`].
@@ -252,8 +259,9 @@ impl UnclaimedSecrets {
         }
         match self.known.insert(new.secret, true) {
             Some(true) => {
-                let same = self.waiting.iter_mut().rev().find(|it| it.secret == new.secret);
-                same.into_iter().for_each(|same| same.objects[1] = new.objects[0]);
+                if let Some(same) = self.waiting.iter_mut().rev().find(|it| it.secret == new.secret) {
+                    same.objects[1] = new.objects[0];
+                }
                 return false;
             }
             Some(false) if new.label != SecretLabel::Master => {

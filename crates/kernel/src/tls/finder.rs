@@ -33,7 +33,7 @@ const TLS13: [&[u8]; 4] = [
     b"CLIENT_TRAFFIC_SECRET_0",
     b"SERVER_TRAFFIC_SECRET_0",
 ];
-/// Symbols: OpenSSL, BoringSSL (mangled, with its arguments behind it), GnuTLS, Go.
+/// Symbols: OpenSSL, BoringSSL (mangled, with its arguments behind it), `GnuTLS`, Go.
 const NAMES: [&str; 4] =
     ["ssl_log_secret", "_ZN4bssl14ssl_log_secretE", "_gnutls_nss_keylog_write", "crypto/tls.(*Config).writeKeyLog"];
 /// Exported by NSS, whose function gets a secret in a structure, and only if a key log is open.
@@ -253,7 +253,11 @@ impl Image<'_> {
 
     fn starts_instruction(&self, code: &LoadedSegment<'_>, at: usize) -> bool {
         let rest = code.bytes.get(at..).unwrap_or_default();
-        if self.is_x86 { !Decoder::new(64, rest, DecoderOptions::NONE).decode().is_invalid() } else { at % 4 == 0 }
+        if self.is_x86 {
+            !Decoder::new(64, rest, DecoderOptions::NONE).decode().is_invalid()
+        } else {
+            at.is_multiple_of(4)
+        }
     }
 }
 

@@ -173,7 +173,7 @@ impl TlsProbes {
         let taken = Arc::<Mutex<Vec<_>>>::default();
         let waiting = Arc::clone(&taken);
         let keep = move |event: &[u8]| {
-            waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(plain::<tls_types::tls_event>(event))
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(plain::<tls_types::tls_event>(event));
         };
         let ring = object::ring(&map(&object, "events")?, keep)?;
         let processes = named.iter().map(|pid| (*pid, ProcessEncryption::default())).collect();
@@ -182,7 +182,9 @@ impl TlsProbes {
         let found = probes.finder.of_system(options.program.as_deref());
         probes.attach(&found.libraries);
         let pids = if is_auto { &named | &discover::tcp_processes()? } else { probes.follow(&named)? };
-        pids.into_iter().for_each(|pid| probes.search_process(pid));
+        for pid in pids {
+            probes.search_process(pid);
+        }
         Ok((probes, TlsSecrets { ring, taken, clock: ClockStamp::now() }))
     }
 
@@ -197,7 +199,9 @@ impl TlsProbes {
             self.looked = Instant::now();
             pids.extend(self.processes.keys());
         }
-        pids.into_iter().for_each(|pid| self.search_process(pid));
+        for pid in pids {
+            self.search_process(pid);
+        }
     }
 
     pub fn counts(&self) -> Result<TlsCounts, Error> {

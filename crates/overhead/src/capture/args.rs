@@ -46,7 +46,7 @@ pub struct CaptureArgs {
     pub filter: Option<String>,
     /// Decrypt TLS with the secrets that these processes derive from now on; `auto`: all, also those that start later
     ///
-    /// For OpenSSL, BoringSSL, GnuTLS, Go and what is built on them. The secrets are kept in memory only.
+    /// For OpenSSL, BoringSSL, Go and others, and what is built on them. The secrets are kept in memory only.
     #[arg(hide_short_help = true, long, alias = "tls-plaintext", value_name = "PID|auto", value_parser = tls_processes, conflicts_with = "bpf_only")]
     pub tls_keys: Option<TlsProcesses>,
     /// With -w: also write the keys of TLS connections into the file, so that others can decrypt it
