@@ -199,7 +199,9 @@ fn secrets_without_room_are_counted() {
     let mut options = TlsOptions::new(TlsProcesses::Pids(pids), []);
     options.ring_bytes = 64 << 10;
     let Some((probes, mut secrets)) = start(&options).filter(|_| !talkers.is_empty()) else { return };
-    talkers.into_iter().for_each(|mut talker| talker.talk());
+    for mut talker in talkers {
+        talker.talk();
+    }
     let kept: usize = poll(&mut secrets).values().sum();
     let counts = probes.counts().unwrap();
     assert!(counts.lost > 0, "{counts:?}");
