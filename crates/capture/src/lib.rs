@@ -20,7 +20,7 @@ pub use error::SourceError;
 pub use file::{CutReason, CutTail, DecryptionSecrets, FileEnd, FileInterface, FileSource};
 pub use filter::KernelFilter;
 pub use totals::{KernelStats, LiveTotals};
-pub use write::{PcapngWriter, WriteError, WriterOptions};
+pub use write::{PcapngWriter, WriteError, WriterOptions, padded_key_log};
 
 use overhead_model::frame::Frame;
 use overhead_model::record::Measured;

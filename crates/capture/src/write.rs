@@ -20,6 +20,9 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
+const DECRYPTION_SECRETS: u32 = 10;
+/// The type of a TLS key log.
+const TLS_KEY_LOG: u32 = 0x544c_534b;
 
 const COMMENT: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
@@ -89,6 +92,8 @@ pub struct WriterOptions {
     pub filter: String,
     /// The program and its version.
     pub application: String,
+    /// Bytes reserved before the frames for a TLS key log, a multiple of 4; 0 for none. They hold a comment.
+    pub key_log_bytes: u32,
 }
 
 impl WriterOptions {
@@ -102,6 +107,7 @@ impl WriterOptions {
             snaplen: 0,
             filter: String::new(),
             application: concat!("overhead ", env!("CARGO_PKG_VERSION")).to_owned(),
+            key_log_bytes: 0,
         }
     }
 }
@@ -116,6 +122,8 @@ pub struct PcapngWriter<W: Write> {
     bytes: u64,
     first_ns: Option<u64>,
     last_ns: u64,
+    /// Offset of the reserved key log; 0 for none.
+    key_log: u64,
 }
 
 impl<W: Write> PcapngWriter<W> {
@@ -124,12 +132,19 @@ impl<W: Write> PcapngWriter<W> {
         let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
         let output = output.to_owned();
         let links = std::iter::once(options.link).chain(options.beside.as_ref().map(|(link, _)| *link)).collect();
-        let mut this = Self { output, writer, links, frames: 0, bytes: 0, first_ns: None, last_ns: 0 };
+        let mut this = Self { output, writer, links, frames: 0, bytes: 0, first_ns: None, last_ns: 0, key_log: 0 };
         this.put(&section_header(options))?;
         this.put(&interface_description(options))?;
         if let Some((link, name)) = &options.beside {
             let second = WriterOptions { interface: name.clone(), ..WriterOptions::new(*link) };
             this.put(&interface_description(&second))?;
+        }
+        if options.key_log_bytes > 0 {
+            let (bytes, length) = (options.key_log_bytes, options.key_log_bytes + 20);
+            this.put([DECRYPTION_SECRETS, length, TLS_KEY_LOG, bytes].map(u32::to_le_bytes).as_flattened())?;
+            this.key_log = this.bytes;
+            this.put(&padded_key_log("", bytes as usize))?;
+            this.put(&length.to_le_bytes())?;
         }
         Ok(this)
     }
@@ -204,6 +219,11 @@ impl<W: Write> PcapngWriter<W> {
         self.bytes
     }
 
+    /// Returns the offset of the reserved key log.
+    pub fn key_log(&self) -> u64 {
+        self.key_log
+    }
+
     /// Flushes, so that a reader of a pipe sees everything written.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         self.writer.flush().map_err(|source| WriteError::Write { output: self.output.clone(), source })
@@ -243,6 +263,16 @@ impl<W: Write> PcapngWriter<W> {
         self.bytes += bytes.len() as u64;
         self.writer.write_all(bytes).map_err(|source| WriteError::Write { output: self.output.clone(), source })
     }
+}
+
+/// Returns a key log of this length: the text, as far as whole lines fit, and a comment.
+pub fn padded_key_log(text: &str, bytes: usize) -> Vec<u8> {
+    let room = text.as_bytes().get(..bytes.saturating_sub(2)).unwrap_or(text.as_bytes());
+    let whole = room.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let mut log = [room.get(..whole).unwrap_or_default(), b"#"].concat();
+    log.resize(bytes.saturating_sub(1), b' ');
+    log.push(b'\n');
+    log
 }
 
 fn section_header(options: &WriterOptions) -> Vec<u8> {

@@ -40,11 +40,6 @@ pub enum Free {
 pub trait Reader {
     fn open(&mut self) -> OpId;
 
-    /// Opens an operation that started before others that are already open.
-    fn open_earlier(&mut self) -> OpId {
-        self.open()
-    }
-
     /// The postings that follow are of `side`, until the next call.
     #[inline]
     fn turn(&mut self, _side: Side) {}
@@ -182,13 +177,6 @@ impl<'r, R: Reader> Out<'r, R> {
         aside
     }
 
-    /// Runs `post` with an output for `side` that is not counted here and charges no operation yet.
-    pub fn on_side<T>(&mut self, side: Side, post: impl FnOnce(&mut Out<'_, R>) -> T) -> T {
-        let result = post(&mut Out::new(self.reader, side, None));
-        self.reader.turn(self.side);
-        result
-    }
-
     /// Returns how many groups are open.
     pub fn depth(&self) -> u32 {
         self.depth
@@ -197,11 +185,6 @@ impl<'r, R: Reader> Out<'r, R> {
     /// Opens an operation without charging it: see [`Out::charge`].
     pub fn open(&mut self) -> OpId {
         self.reader.open()
-    }
-
-    /// Opens an operation that started before others that are already open, but was recognized only now.
-    pub fn open_earlier(&mut self) -> OpId {
-        self.reader.open_earlier()
     }
 
     /// Charges `op` with the postings that follow in this direction, also in later steps.

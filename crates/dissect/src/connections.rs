@@ -5,7 +5,6 @@ mod join;
 mod parking;
 
 use crate::bounds::Holdings;
-use crate::early::EarlyCalls;
 use crate::flow::{ConnectionFlow, FinishedFlow, SharedTurns};
 use crate::limits;
 use crate::moment::CaptureMoment;
@@ -18,8 +17,8 @@ use crate::totals::Totals;
 use crate::translations::Translations;
 use entry::ConnectionEntry;
 use overhead_decode::limits::EXPANDED_OPERATIONS;
-use overhead_decode::{Expansion, Note};
-use overhead_model::{CallPacket, Tally, Trace};
+use overhead_decode::{ApparentProtocol, Expansion, Note};
+use overhead_model::{Tally, Trace};
 use overhead_protocols::SharedContext;
 use parking::Parking;
 use std::cmp::Reverse;
@@ -35,7 +34,6 @@ pub enum FrameContent<'a> {
     Reassembled(&'a Segment<'a>),
     /// A copy of a segment that had this source and destination.
     Translated(&'a Segment<'a>, [SocketAddr; 2]),
-    Call(&'a CallPacket<'a>),
 }
 
 /// What became of a frame's segment.
@@ -52,8 +50,6 @@ pub enum SegmentFate {
 pub struct Connections<T> {
     selection: Selection,
     keys: Option<Arc<KeyLog>>,
-    /// TLS library calls that precede their packets; `None` until the first call.
-    early: Option<EarlyCalls<ConnectionKey>>,
     shared: SharedContext,
     translations: Translations,
     tally: T,
@@ -92,7 +88,6 @@ impl<T: Tally> Connections<T> {
         Self {
             selection,
             keys: None,
-            early: None,
             shared,
             translations: Translations::default(),
             tally,
@@ -165,10 +160,6 @@ impl<T: Tally> Connections<T> {
             FrameContent::Reassembled(segment) => self.segment(segment, at, |_| false),
             FrameContent::Translated(segment, first) if !self.join(segment, first) => SegmentFate::Copied,
             FrameContent::Translated(segment, _) => self.post(self.translations.original(segment), at, |_| false),
-            FrameContent::Call(call) => {
-                self.call(call, at);
-                SegmentFate::Posted
-            }
         }
     }
 
@@ -194,35 +185,6 @@ impl<T: Tally> Connections<T> {
         let segment = self.translations.original(segment);
         let (key, _) = ConnectionKey::new(segment.source, segment.destination);
         self.flows.get(&key).is_some_and(|entry| entry.flow.repeats(&segment))
-    }
-
-    #[cold]
-    pub fn call(&mut self, call: &CallPacket<'_>, at: CaptureMoment) {
-        let early = self.early.get_or_insert_default();
-        if let CallPacket::Part(part) = call {
-            let (key, _) = ConnectionKey::new(part.sender, part.receiver);
-            early.add(key, part, at.clock_ns);
-            self.deliver_early(key);
-        }
-    }
-
-    /// Gives a connection as many of its waiting calls as it can take.
-    #[cold]
-    fn deliver_early(&mut self, key: ConnectionKey) {
-        let Self { early: Some(early), flows, tally, .. } = self else { return };
-        let Some(entry) = flows.get_mut(&key) else { return };
-        entry.announce(tally);
-        let mut taken = 0;
-        early.deliver(&key, |part| {
-            let is_taken = entry.flow.call(part, tally);
-            taken += if is_taken { part.len } else { 0 };
-            is_taken
-        });
-        entry.unweighed = entry.unweighed.saturating_add(taken);
-        if let Some(before) = entry.weigh_if_due() {
-            self.holdings.change(before, entry.held);
-            self.keep_within_bounds();
-        }
     }
 
     /// Handles a segment; `is_from_lesser` says whether the sender is the lesser end of the key.
@@ -265,9 +227,6 @@ impl<T: Tally> Connections<T> {
         } else {
             self.first(&segment(), key, at);
         }
-        if self.early.as_ref().is_some_and(|early| early.has(&key)) {
-            self.deliver_early(key);
-        }
         if self.tally.statements() > limits::STATEMENTS {
             self.shed_statements();
         }
@@ -287,11 +246,7 @@ impl<T: Tally> Connections<T> {
         self.count += 1;
         let (number, verdict) = (self.count, self.selection.judge(segment));
         let selected = !verdict.candidates.is_empty();
-        let mut flow =
-            ConnectionFlow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.turns.clone());
-        if self.early.is_some() {
-            flow.expect_calls();
-        }
+        let flow = ConnectionFlow::new(segment, &verdict, self.keys.clone(), self.shared.clone(), self.turns.clone());
         let parking = Parking::default();
         let entry = ConnectionEntry { flow, number, closed_ns: None, held: 0, unweighed: 0, selected, parking };
         self.flows.insert(Box::new((key, entry)));
@@ -468,7 +423,6 @@ impl<T: Tally> Connections<T> {
         for mut entry in open {
             self.end(&mut entry.1);
         }
-        self.totals.uncaptured_call_bytes += self.early.as_ref().map_or(0, EarlyCalls::bytes);
         let refused = self.shared.refused();
         if refused > 0 {
             self.totals.notes.insert(Note::Expansion, refused);
@@ -486,13 +440,17 @@ impl<T: Tally> Connections<T> {
         entry.release_all(|segment| Some(segment.ack), &mut self.tally);
         self.shared.statements.withhold(true);
         self.tally.trace(Trace::Ending { connection: entry.number });
-        let FinishedFlow { tcp, transport, other, notes, hits, requests } = entry.flow.finish(&mut self.tally);
+        let FinishedFlow { tcp, transport, other, wire_bytes, notes, hits, requests } =
+            entry.flow.finish(&mut self.tally);
         self.relayed.add(entry.flow.ends, &requests);
         self.shared.statements.withhold(false);
         self.hits += hits;
         let tcp = tcp.unwrap_or_default();
         let transports = transport.into_iter().collect();
-        self.totals.add(&Totals { transports, other, tcp, notes, ..Totals::default() });
+        let is_midway =
+            notes.keys().any(|note| matches!(note, Note::Foreign(foreign) if foreign.look == ApparentProtocol::Tls));
+        let midway_tls_bytes = if is_midway { wire_bytes } else { 0 };
+        self.totals.add(&Totals { transports, other, midway_tls_bytes, tcp, notes, ..Totals::default() });
     }
 }
 

@@ -1,6 +1,6 @@
 //! The engine of a connection that may use TLS.
 
-use crate::tls::{ClearPart, KeyLog, LayeredDecoder};
+use crate::tls::{KeyLog, LayeredDecoder};
 use overhead_decode::{Decoder, Reader};
 use overhead_model::Side;
 use std::hash::Hasher;
@@ -21,29 +21,13 @@ impl<D: Decoder> ConnectionEngine<D> {
         Self(overhead_decode::DecoderEngine::new(LayeredDecoder::new(decoder, mid_stream, keys), mid_stream))
     }
 
-    pub(crate) fn expect_calls(&mut self) {
-        self.0.decoder_mut().expect_calls();
-    }
-
-    /// Returns the end of the last bytes that may start an operation and still await their content from a TLS library call.
-    pub(crate) fn awaited(&self) -> Option<(Side, u64)> {
-        self.0.decoder().awaited()
-    }
-
-    /// Handles part of the data moved by a TLS library call.
-    pub(crate) fn call<R: Reader>(&mut self, part: ClearPart, reader: &mut R) {
-        self.0.decoder_mut().call(part, reader);
-    }
-
     #[inline]
     pub fn bytes<R: Reader>(&mut self, side: Side, bytes: &[u8], reader: &mut R) {
-        self.0.decoder_mut().hear(side, bytes.len() as u64);
         self.0.bytes(side, bytes, reader);
     }
 
     /// Skips the next `n` bytes of `side`, which were on the wire but are snapped or in no captured frame.
     pub fn opaque<R: Reader>(&mut self, side: Side, n: u64, reader: &mut R) {
-        self.0.decoder_mut().hear(side, n);
         self.0.opaque(side, n, reader);
     }
 

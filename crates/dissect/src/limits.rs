@@ -193,15 +193,11 @@ pub const HELLO: usize = 8 << 10;
 /// direction that fails them all gets no more tries.
 pub const RECORDS_LOST: u64 = 64;
 
-/// Bytes of TLS library calls, per connection, that wait for their packets: a 16 MB value in one call, plus an interface's backlog.
-pub const CLEAR_BYTES: usize = 64 << 20;
+/// Secrets without a client random that wait for their connection, about 100 bytes each: a second of 13,000 handshakes.
+pub const UNCLAIMED: usize = 1 << 16;
 
-/// TLS records per direction that wait for the call with their content: one call of 256 MB. In live captures, calls come a few
-/// milliseconds after their packets.
-pub const SEALED_RECORDS: usize = 16 << 10;
+/// How long they wait, in nanoseconds of the capture: packets are read within a second or so.
+pub const UNCLAIMED_NS: u64 = 10_000_000_000;
 
-/// Connections whose calls may wait for their first packet.
-pub const EARLY_CONNECTIONS: usize = 4 << 10;
-
-/// How long calls wait if there are many; packets arrive within a fraction of a second.
-pub const EARLY_NS: u64 = 2_000_000_000;
+/// Secrets tried for one record, those nearest in time: handshakes that are under way at once. Each try costs one decryption.
+pub const TRIED_SECRETS: usize = 64;

@@ -14,10 +14,8 @@ pub struct Totals {
     pub first_ns: Option<u64>,
     pub last_ns: Option<u64>,
     pub frames: u64,
-    /// Packets with TLS library calls, not counted as frames.
+    /// Packets with TLS library calls, as old captures have them; not counted as frames.
     pub calls: u64,
-    /// Bytes of calls whose packets were not captured.
-    pub uncaptured_call_bytes: u64,
     /// Total wire length of all frames.
     pub wire_bytes: u64,
     pub captured_bytes: u64,
@@ -38,6 +36,8 @@ pub struct Totals {
     pub transports: BTreeSet<Transport>,
     /// Frame bytes outside the selected connections.
     pub other: u64,
+    /// Frame bytes of TLS connections whose handshake was not captured.
+    pub midway_tls_bytes: u64,
     /// Transport totals over the selected connections.
     pub tcp: TcpTotals,
     /// Decoder warnings, with the number of times each occurred.
@@ -47,7 +47,7 @@ pub struct Totals {
 impl Totals {
     /// Adds the totals of connections.
     pub fn add(&mut self, part: &Self) {
-        add_fields!(self, part => other, uncaptured_call_bytes);
+        add_fields!(self, part => other, midway_tls_bytes);
         self.transports.extend(&part.transports);
         for (&note, count) in &part.notes {
             *self.notes.entry(note).or_default() += count;

@@ -62,10 +62,10 @@ pub fn listening(containers: &HostContainers) -> Result<Vec<Database>, overhead_
     Ok(join(tcp, &unix, containers))
 }
 
-/// Returns the names of the libraries with which a process may encrypt, and whether `--tls-plaintext` supports them.
+/// Returns the names of the libraries with which a process may encrypt, and whether `--tls-keys` supports them.
 pub fn encryption(pid: u32) -> std::io::Result<(String, bool)> {
-    let ProcessTls { openssl, others } = raised(|| process_tls(pid))?;
-    let names: Vec<&str> = openssl.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+    let ProcessTls { readable, others } = raised(|| process_tls(pid))?;
+    let names: Vec<&str> = readable.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
     let is_readable = !names.is_empty();
     Ok((if is_readable { names.join(" and ") } else { others.join(" and ") }, is_readable))
 }

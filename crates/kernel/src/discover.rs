@@ -111,6 +111,14 @@ pub(crate) fn owners(ports: &[u16]) -> Result<PortOwners, Error> {
     Ok(owners)
 }
 
+/// Returns the processes that hold TCP sockets, in all network namespaces.
+pub(crate) fn tcp_processes() -> Result<BTreeSet<u32>, Error> {
+    let processes: Vec<Process> = all_processes()?.flatten().collect();
+    let entries = by_namespace(&processes, tcp_table).into_values().flatten();
+    let inodes = entries.map(|entry| (entry.inode, ())).collect();
+    Ok(holders(&processes, &inodes).into_values().flatten().collect())
+}
+
 /// Returns the sockets on `ports` of all network namespaces, by inode.
 fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, SocketEnd> {
     let entries = by_namespace(processes, tcp_table).into_values().flatten();

@@ -8,7 +8,7 @@
 //! - [`WorkListener`]: CPU time and system calls per operation, from samples.
 //! - [`OpenedConnections`]: which connections the processes of a command open.
 //! - [`TcpFollower`]: what TCP itself counts for each connection, in every network namespace.
-//! - [`UnixStreams`]: the bytes of UNIX stream sockets. [`TlsCalls`]: plain text of OpenSSL and BoringSSL calls.
+//! - [`UnixStreams`]: the bytes of UNIX stream sockets. [`TlsProbes`]: secrets of TLS handshakes.
 //! - [`tcp_servers`], [`unix_servers`]: who listens. [`doctor()`]: which features work here, and why others do not.
 //!
 //! ```no_run
@@ -60,7 +60,7 @@ pub use privilege::raised;
 pub use sampling::{SampledWork, WorkListener};
 pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStreams, call_name};
 pub use tls::{
-    ProcessTls, TlsCall, TlsCalls, TlsConnection, TlsCounts, TlsOptions, TlsProcesses, TlsUnsupported, process_tls,
+    ProcessTls, SeenSecret, TlsCounts, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets, TlsUnsupported, process_tls,
 };
 pub use totals::{ETHERNET_HEADER, FollowedTraffic, SegmentTotals, SocketGroup, SocketTotals, TcpFollower};
 

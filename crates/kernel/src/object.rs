@@ -3,11 +3,8 @@
 use crate::discover::check_pid_namespace;
 use crate::error::Error;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, ReferencesType, RingBuffer,
-    RingBufferBuilder,
-};
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder};
 
 /// A ring buffer is at least one page, and some architectures have 64 KiB pages.
 const MIN_RING_BYTES: u32 = 64 << 10;
@@ -113,11 +110,4 @@ pub(crate) fn ring_size(bytes: u32) -> u32 {
 /// Returns whether the kernel has this tracepoint for BTF programs.
 pub(crate) fn has_tracepoint(btf: &Btf<'_>, tracepoint: &str) -> bool {
     btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
-}
-
-/// Returns the number of arguments of a kernel function; `None` if it does not exist.
-pub(crate) fn arguments_of(btf: &Btf<'_>, function: &str) -> Option<usize> {
-    let function: Func<'_> = btf.type_by_name(function)?;
-    let prototype: FuncProto<'_> = function.referenced_type().try_into().ok()?;
-    Some(prototype.iter().len())
 }

@@ -105,6 +105,7 @@ mod tests {
             has_interface: true,
             sockets: SocketPlan::Nothing,
             tls: None,
+            with_keys: false,
             packets: PacketUse::Kept,
             rotation: RotationPlan::default(),
             output: OutputPlan::default(),

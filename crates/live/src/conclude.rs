@@ -2,7 +2,7 @@
 
 use crate::container::name_containers;
 use crate::plan::{CapturePlan, ResultPlan};
-use crate::rotation::PacketSet;
+use crate::rotation::{KeyRoom, PacketSet};
 use crate::session::{CaptureEnd, CaptureSession, FinishedCapture};
 use crate::threads::{CaptureOutcome, CaptureThreads};
 use crate::{redact, streams};
@@ -44,6 +44,12 @@ impl CaptureSession {
         };
         let moments = [&self.containers, &databases::containers_now()];
         name_containers(&mut counters, &moments, &self.counting.network_namespaces());
+        if let Some(keys) = captured.packets.keys.take() {
+            write_keys(&keys, &log, &mut captured.warnings);
+        }
+        if let Some(tls_keys) = self.tls_keys.take() {
+            tls_keys.finish(captured.totals.is_encrypted(), &mut captured.warnings);
+        }
         let facts = self.facts(&captured, counters);
         self.warn(&mut captured, &facts);
         let mut run = run_record(&captured.aggregate, &captured.totals, captured.warnings, facts);
@@ -96,7 +102,7 @@ impl CaptureSession {
             workload.exit_code = self.exit_code;
             workload.was_ended = !matches!(self.end, CaptureEnd::Command { .. });
         }
-        let PacketSet { inputs, rotation } = captured.packets.clone();
+        let PacketSet { inputs, rotation, .. } = captured.packets.clone();
         Circumstances {
             kind: SourceKind::Live,
             inputs,
@@ -120,6 +126,15 @@ impl CaptureSession {
             }
             (Measured::Unavailable { .. }, Measured::Unavailable { .. }) => {}
         }
+    }
+}
+
+/// Writes the keys of the connections into the packet file.
+fn write_keys(room: &KeyRoom, log: &KeyLog, warnings: &mut Warnings) {
+    match room.fill(&log.text()) {
+        Ok(true) => {}
+        Ok(false) => warnings.partial("the packet file has no room for all TLS keys: capture for a shorter time"),
+        Err(error) => warnings.partial(format!("the TLS keys could not be written into the packet file: {error}")),
     }
 }
 
@@ -162,7 +177,7 @@ impl CapturePlan {
             let (libraries, is_readable) = databases::encryption(pid).ok()?;
             Some(TlsServer { ports, pid, comm, libraries, is_readable })
         });
-        TlsServers { local, servers: servers.collect(), has_calls: self.tls.is_some() }
+        TlsServers { local, servers: servers.collect(), has_secrets: self.tls.is_some() }
     }
 
     /// Names servers that listen on other ports, if nothing was captured.

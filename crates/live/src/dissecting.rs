@@ -2,12 +2,12 @@
 
 use super::queue::{FrameBatch, QueueOutlet};
 use overhead_capture::live::StopHandle;
-use overhead_dissect::Totals;
+use overhead_dissect::{KeyLog, Totals};
 use overhead_kernel::WorkListener;
 use overhead_model::record::OperationRow;
 use overhead_model::{Amounts, Class, Frame, Side};
 use overhead_reading::time::unix_ns;
-use overhead_reading::{Dissection, KeyReader, Sampled, Windows};
+use overhead_reading::{Dissection, Sampled, Windows};
 use overhead_report::{Aggregate, OperationKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,7 +67,7 @@ pub struct DissectingThread {
     pub windows: Option<Windows>,
     /// When the capture ended, once it has.
     pub end_ns: Arc<AtomicU64>,
-    pub keys: KeyReader,
+    pub keys: Arc<KeyLog>,
     /// The capture ends after this many operations.
     pub limit: Option<u64>,
     pub stop: StopHandle,
@@ -88,7 +88,7 @@ impl DissectingThread {
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
-        self.keys.refresh(frame.time_ns);
+        self.keys.set_time(frame.time_ns);
         if frame.time_ns >= self.turn_ns {
             self.turn(frame.time_ns);
         }

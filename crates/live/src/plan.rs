@@ -33,8 +33,10 @@ pub struct CapturePlan {
     pub has_interface: bool,
     /// The UNIX sockets to capture.
     pub sockets: SocketPlan,
-    /// Processes whose TLS plain text is read from their calls; `None` to capture only packets.
+    /// Processes whose TLS secrets are taken; `None` for none.
     pub tls: Option<TlsProcesses>,
+    /// Whether the keys of TLS connections are written into the packet file.
+    pub with_keys: bool,
     /// What becomes of the packets.
     pub packets: PacketUse,
     /// When a packet file ends, and how many are kept.

@@ -3,11 +3,16 @@
 
 use overhead_capture::live::IdlePriority;
 use overhead_model::{Frame, LinkType};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
 
 /// Maximum number of batches of frames: 32 MB, half a second of a busy loopback. If half of them are in use, the
 /// dissecting thread hurries. That half is allocated at the start.
 const MOST: usize = 128;
+
+/// Unread batches behind which one that is not full waits.
+const FEW: usize = 4;
 
 /// A batch, handed over at once.
 pub trait QueueBatch: Default + Send + 'static {
@@ -35,7 +40,21 @@ fn queue<B: QueueBatch>(most: usize) -> (QueueInlet<B>, QueueOutlet<B>) {
     let ((full, filled), (read, free), background) = (sync_channel(most), sync_channel(most), IdlePriority::default());
     let (filling, spare, outlet) =
         (B::default(), Vec::new(), QueueOutlet { filled, read, background: background.clone() });
-    (QueueInlet { filling, full, free, out: 0, spare, made: 1, most, kept: most, background }, outlet)
+    (
+        QueueInlet {
+            filling,
+            full,
+            free,
+            out: 0,
+            spare,
+            made: 1,
+            most,
+            kept: most,
+            background,
+            is_behind: Arc::default(),
+        },
+        outlet,
+    )
 }
 
 /// The end where batches are filled.
@@ -53,6 +72,8 @@ pub struct QueueInlet<B: QueueBatch> {
     kept: usize,
     /// The thread of the other end.
     background: IdlePriority,
+    /// Whether it has fallen behind by half of the batches.
+    is_behind: Arc<AtomicBool>,
 }
 
 impl<B: QueueBatch> QueueInlet<B> {
@@ -78,8 +99,25 @@ impl<B: QueueBatch> QueueInlet<B> {
         } else {
             self.made -= 1;
         }
+        self.is_behind.store(self.is_half_full(), Ordering::Relaxed);
         if self.is_half_full() {
             self.background.hurry();
+        }
+    }
+
+    /// Returns a flag that is set while at least half of the batches are unread.
+    pub fn is_behind(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_behind)
+    }
+
+    /// Hands over the current batch if the outlet will soon need it. A batch that waits behind others fills up instead, so
+    /// that the number of unread batches shows the bytes that wait.
+    pub fn offer(&mut self) {
+        while let Ok(batch) = self.free.try_recv() {
+            self.take_back(batch);
+        }
+        if self.out < FEW {
+            self.hand_over();
         }
     }
 

@@ -3,7 +3,7 @@
 use super::folder::RunFolder;
 use anyhow::Result;
 use jiff::tz::TimeZone;
-use overhead_capture::{KernelStats, PcapngWriter, WriteError, WriterOptions};
+use overhead_capture::{KernelStats, PcapngWriter, WriteError, WriterOptions, padded_key_log};
 use overhead_files::{FileOwner, open_named};
 use overhead_model::record::{InputFile, Rotation, Selected};
 use overhead_model::{Frame, bail_usage};
@@ -12,6 +12,7 @@ use overhead_reading::run_folder::{self, PACKETS, SetPlace};
 use overhead_reading::time::unix_ns;
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -87,7 +88,28 @@ pub struct PacketSet {
     pub inputs: Vec<InputFile>,
     /// Counts of all files; `None` without rotation.
     pub rotation: Option<Rotation>,
+    /// Room for the keys; `None` if they are not kept.
+    pub keys: Option<Arc<KeyRoom>>,
 }
+
+/// The room for a key log in a packet file.
+#[derive(Debug)]
+pub struct KeyRoom {
+    file: std::fs::File,
+    offset: u64,
+}
+
+impl KeyRoom {
+    /// Writes the keys, a key log. Returns whether all had room.
+    pub fn fill(&self, text: &str) -> io::Result<bool> {
+        let log = padded_key_log(text, KEY_BYTES as usize);
+        self.file.write_all_at(&log, self.offset)?;
+        Ok(log.starts_with(text.as_bytes()))
+    }
+}
+
+/// Bytes of a packet file for keys: 20,000 secrets.
+pub const KEY_BYTES: u32 = 4 << 20;
 
 type Writer = PcapngWriter<Box<dyn Write + Send>>;
 
@@ -108,6 +130,7 @@ pub struct PacketFiles {
     /// Finished files that still exist.
     kept: VecDeque<InputFile>,
     rotation: Rotation,
+    keys: Option<KeyRoom>,
 }
 
 /// Result of writing a frame.
@@ -128,7 +151,7 @@ impl PacketFiles {
     ) -> Result<Self> {
         let now_ns = unix_ns();
         let maker = FileMaker { place, plan, about, asked, set: format!("{now_ns}-{}", std::process::id()) };
-        let (current, writer) = maker.create((now_ns, 0), 1)?;
+        let (current, writer, keys) = maker.create((now_ns, 0), 1)?;
         let mut this = Self {
             maker,
             writer,
@@ -139,6 +162,7 @@ impl PacketFiles {
             in_period: 0,
             kept: VecDeque::new(),
             rotation: Rotation { files: 1, ..Rotation::default() },
+            keys,
         };
         this.start_period(now_ns);
         Ok(this)
@@ -179,7 +203,7 @@ impl PacketFiles {
         self.writer.finish(kernel)?;
         self.kept.push_back(self.current);
         let rotation = self.maker.plan.is_asked().then_some(self.rotation);
-        Ok(PacketSet { inputs: self.kept.into(), rotation })
+        Ok(PacketSet { inputs: self.kept.into(), rotation, keys: self.keys.map(Arc::new) })
     }
 
     /// Periods have a fixed length, whatever the times of the frames.
@@ -207,7 +231,7 @@ impl PacketFiles {
             self.count_deleted(&old);
         }
         let is_alike = self.current.path == next;
-        let (current, writer) = self.maker.create((self.period_ns, self.in_period), self.rotation.files + 1)?;
+        let (current, writer, _) = self.maker.create((self.period_ns, self.in_period), self.rotation.files + 1)?;
         self.rotation.files += 1;
         let (full, writer) =
             (std::mem::replace(&mut self.current, current), std::mem::replace(&mut self.writer, writer));
@@ -279,18 +303,24 @@ impl FileMaker {
         if number == 0 && digits == 0 { name } else { format!("{name}{number:0digits$}") }
     }
 
-    fn create(&self, (time_ns, in_period): (u64, u64), number: u64) -> Result<(InputFile, Writer), WriteError> {
+    fn create(
+        &self,
+        (time_ns, in_period): (u64, u64),
+        number: u64,
+    ) -> Result<(InputFile, Writer, Option<KeyRoom>), WriteError> {
         let path = self.path(time_ns, in_period, number);
         let place = self.plan.is_asked().then(|| SetPlace { set: self.set.clone(), part: number });
         let about = WriterOptions {
             comment: run_folder::note(&self.asked.0, place.as_ref(), self.asked.1.as_ref()),
             ..self.about.clone()
         };
+        let mut keyed = None;
         let (output, file): (String, Box<dyn Write + Send>) = match &self.place {
             PacketPlace::Path(..) if path == "-" => ("standard output".to_owned(), Box::new(io::stdout())),
             PacketPlace::Path(_, owner) => {
                 let opened = open_named(Path::new(&path), 0o600, *owner);
                 let opened = opened.map_err(|source| WriteError::Create { output: path.clone(), source })?;
+                keyed = opened.try_clone().ok().filter(|_| about.key_log_bytes > 0);
                 (path.clone(), Box::new(opened))
             }
             PacketPlace::Folder(folder) => {
@@ -300,7 +330,9 @@ impl FileMaker {
                 (output, Box::new(created))
             }
         };
-        Ok((InputFile { path, frames: 0, wire_bytes: 0 }, PcapngWriter::new(&output, file, &about)?))
+        let writer = PcapngWriter::new(&output, file, &about)?;
+        let keys = keyed.map(|file| KeyRoom { file, offset: writer.key_log() });
+        Ok((InputFile { path, frames: 0, wire_bytes: 0 }, writer, keys))
     }
 }
 

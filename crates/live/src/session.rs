@@ -7,13 +7,13 @@ use crate::counters::KernelCounting;
 use crate::dissecting::SharedWorkListener;
 use crate::folder::RunFolder;
 use crate::only::CommandFilter;
-use crate::plaintext::{self, TlsSource};
 use crate::plan::{CapturePlan, LimitPlan, PacketUse};
 use crate::progress::{self, StatusLine};
-use crate::rotation::{PacketFiles, PacketPlace};
+use crate::rotation::{KEY_BYTES, PacketFiles, PacketPlace};
 use crate::scrape::ScrapedMetrics;
 use crate::streams::{StreamSource, UnixSockets};
 use crate::threads::{CaptureLimits, CaptureThreads};
+use crate::tls_keys::{self, TlsKeys};
 use crate::warmup::WarmUp;
 use crate::witness::TcpWitness;
 use crate::{announce, cost};
@@ -27,7 +27,7 @@ use overhead_kernel::{WorkListener, raised};
 use overhead_model::exit::StatusFault;
 use overhead_model::{LinkType, Measured, Run};
 use overhead_reading::time::unix_ns;
-use overhead_reading::{Beginning, Chosen, KeyReader, Windows};
+use overhead_reading::{Beginning, Chosen, KeyReader, PATIENCE, Windows};
 use overhead_report::{Aggregate, SharedListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -50,6 +50,8 @@ pub struct CaptureSession {
     /// The run's folder; `None` with `-w`.
     pub(super) folder: Option<Arc<RunFolder>>,
     pub(super) counting: KernelCounting,
+    /// Takes the secrets of TLS handshakes, if wanted.
+    pub(super) tls_keys: Option<TlsKeys>,
     /// Absent with `--bpf-only`.
     pub(super) threads: Option<CaptureThreads>,
     /// Until the threads have it.
@@ -173,6 +175,7 @@ impl CaptureSession {
         let mut session = Self {
             folder,
             counting,
+            tls_keys: None,
             threads: None,
             only: plan.command_filter()?,
             sockets,
@@ -306,13 +309,6 @@ impl CaptureSession {
             return self.start_threads(source, about);
         }
         let (source, mut about) = plan.live.open()?;
-        if let Some(whose) = &plan.tls {
-            let program = plan.command.words.first().map(String::as_str);
-            let source = TlsSource::open(source, whose, &plan.live.ports, program)?;
-            about.beside = Some((LinkType::UPPER_PDU, plaintext::INTERFACE.to_owned()));
-            plan.say(&source.announcement());
-            return self.start_threads(source, about);
-        }
         if let Some(sockets) = self.sockets.take()
             && let Some(streams) = self.streams_beside(&sockets, source.stop_handle())?
         {
@@ -342,13 +338,18 @@ impl CaptureSession {
 
     /// Opens the packet file and starts the threads.
     fn start_threads(&mut self, source: impl LiveInput, about: WriterOptions) -> Result<()> {
-        let plan = &self.plan;
+        let plan = Arc::clone(&self.plan);
         let windows = plan.sample.cycle.map(|cycle| {
             let now_ns = unix_ns();
             Windows::new(cycle, plan.sample.seed.unwrap_or(now_ns), now_ns)
         });
         let packets = self.packets(about, windows)?;
         let keys = KeyReader::follow(&plan.keys)?;
+        let command = plan.command.words.first().map(String::as_str);
+        let observe = |whose| TlsKeys::start(whose, &plan.live.ports, command, keys.log());
+        self.tls_keys = plan.tls.as_ref().map(observe).transpose()?;
+        self.tls_keys.iter().for_each(|tls_keys| plan.say(&tls_keys.announcement));
+        let patience = if self.tls_keys.is_some() { tls_keys::PATIENCE } else { PATIENCE };
         let mut tally = Aggregate::new()
             .with_peers()
             .with_rows_by(plan.result.by)
@@ -363,19 +364,29 @@ impl CaptureSession {
         let LimitPlan { frames, operations, .. } = plan.limits;
         let (start_ns, warmup) = (Arc::clone(&self.start_ns), self.warmup.clone());
         let limits = CaptureLimits { frames, operations, start_ns, warmup, windows };
-        self.threads =
-            Some(CaptureThreads::start(source, dissection, keys, packets, (limits, self.only.take()), work)?);
+        self.threads = Some(CaptureThreads::start(
+            source,
+            dissection,
+            (keys, patience),
+            packets,
+            (limits, self.only.take()),
+            work,
+        )?);
         Ok(())
     }
 
     /// Opens the packet files, if packets are kept.
-    fn packets(&self, about: WriterOptions, windows: Option<Windows>) -> Result<Option<PacketFiles>> {
+    fn packets(&self, mut about: WriterOptions, windows: Option<Windows>) -> Result<Option<PacketFiles>> {
         let plan = &self.plan;
         let place = match (&plan.packets, &self.folder) {
             (PacketUse::Written(path), _) => PacketPlace::Path(path.clone(), plan.output.owner),
             (PacketUse::Kept, Some(folder)) => PacketPlace::Folder(Arc::clone(folder)),
             _ => return Ok(None),
         };
+        if plan.with_keys {
+            plan.say("the packet file will have the keys of its TLS connections: whoever reads it can decrypt them");
+        }
+        about.key_log_bytes = if plan.with_keys { KEY_BYTES } else { 0 };
         PacketFiles::create(place, plan.rotation, about, (plan.connections.selected.clone(), windows)).map(Some)
     }
 }

@@ -50,9 +50,8 @@ pub struct CaptureLimits {
 }
 
 impl CaptureLimits {
-    /// Calls of TLS libraries are never early: they stand for bytes in frames.
     fn is_early(&self, frame: &Frame<'_>) -> bool {
-        frame.wire_len() > 0 && frame.time_ns < self.start_ns.load(Ordering::Acquire)
+        frame.time_ns < self.start_ns.load(Ordering::Acquire)
     }
 }
 
@@ -106,7 +105,7 @@ impl CaptureThreads {
     pub fn start(
         source: impl LiveInput,
         dissection: Dissection,
-        keys: KeyReader,
+        (keys, patience): (KeyReader, Duration),
         packets: Option<PacketFiles>,
         (limits, only): (CaptureLimits, Option<CommandFilter>),
         work: Option<SharedWorkListener>,
@@ -117,13 +116,14 @@ impl CaptureThreads {
         let progress = SharedProgress::default();
         let questions = Arc::<PendingQuestions>::default();
         let (inlet, outlet) = frame_queue();
-        let log = keys.log();
+        let is_behind = inlet.is_behind();
+        let log = keys.wait(patience, move || is_behind.load(Ordering::Relaxed));
         let end_ns = Arc::<AtomicU64>::default();
         let dissecting = DissectingThread {
             dissection,
             windows: limits.windows,
             end_ns: Arc::clone(&end_ns),
-            keys,
+            keys: Arc::clone(&log),
             limit: limits.operations,
             stop: stop.clone(),
             progress: Arc::clone(&progress),
@@ -285,8 +285,7 @@ impl<S: LiveInput> CaptureWorker<S> {
                 NextFrame::Frame(frame) if outside(self.limits.windows, &mut window, frame.time_ns) => false,
                 NextFrame::Frame(frame) => {
                     if self.sink.frame(&frame) == FrameFate::Written {
-                        // Calls of TLS libraries are not frames.
-                        frames += u64::from(frame.wire_len() > 0);
+                        frames += 1;
                     }
                     false
                 }
@@ -390,7 +389,7 @@ impl FrameSink {
     }
 
     fn flush(&mut self) {
-        self.inlet.hand_over();
+        self.inlet.offer();
         let Some(packets) = &mut self.packets else { return };
         // The last file's period can pass without a further frame.
         self.is_over |= packets.is_enough(unix_ns());

@@ -1,6 +1,5 @@
 //! A captured link-layer unit, as every source returns it.
 
-use crate::call::CallPacket;
 use crate::stream;
 use std::fmt;
 
@@ -44,7 +43,7 @@ impl Frame<'_> {
         match stream::column_text(self.bytes) {
             Some((text, at)) if text.starts_with(stream::FORMAT.as_bytes()) => at as u32,
             // The bytes of a call were also sent in captured frames.
-            Some(_) if CallPacket::read(self.bytes).is_some() => self.bytes.len() as u32,
+            Some(_) if stream::is_call(self.bytes) => self.bytes.len() as u32,
             _ => 0,
         }
     }

@@ -2,7 +2,7 @@
 //! (de)serialization and the wording of errors.
 //!
 //! - `account`, `operation`, `system`: accounts, operations, protocols
-//! - `frame`, `stream`, `call`: what captures hold; `trace`: the steps from frames to operations, and
+//! - `frame`, `stream`: what captures hold; `trace`: the steps from frames to operations, and
 //!   [`Tally`], which receives closed operations
 //! - `record`, `load`: the records of runs and loads; `agent_rows`: what the agent archives; `spread`: repeated
 //!   measurements
@@ -12,7 +12,6 @@
 
 pub mod account;
 pub mod agent_rows;
-pub mod call;
 pub mod csv;
 pub mod exit;
 pub mod frame;
@@ -30,7 +29,6 @@ pub mod trace;
 mod variants;
 
 pub use account::{Account, Amounts, PayloadAmounts};
-pub use call::{CallPacket, CallPart};
 pub use csv::Csv;
 pub use frame::{Frame, LinkType};
 pub use load::Load;

@@ -1,4 +1,4 @@
-//! Byte streams without frames, as captures keep them: UNIX sockets, and plain text from calls of a TLS library.
+//! Byte streams without frames, as captures keep them: UNIX sockets and, in old captures, calls of a TLS library.
 //!
 //! All or part of the bytes of one call are a packet of link type 252 (`LINKTYPE_WIRESHARK_UPPER_PDU`): tags, then the bytes.
 //! Wireshark passes the bytes to the dissector of the server's port. All tags are registered (Wireshark's
@@ -33,6 +33,9 @@ const COLUMN_TEXT: u16 = 36;
 const TCP: u32 = 2;
 /// Start of the text, with the version of its format.
 pub(crate) const FORMAT: &str = "stream 1 ";
+/// Start of the text of a packet with a call of a TLS library, whose bytes were also sent in frames of the capture. Old
+/// captures have them.
+const CALL: &str = "tls 1 ";
 /// Length of a tag's header.
 const TAG: usize = 4;
 /// More tags than our packets have.
@@ -67,7 +70,7 @@ crate::enum_with! {
         Tcp = "tcp",
         /// A UNIX stream socket: no frames, no link.
         Unix = "unix",
-        /// Calls of a TLS library, in clear: no frames.
+        /// Calls of a TLS library, in clear: no frames. Only in old records and captures.
         TlsPlaintext = "tls-plaintext",
         /// Of a run: its connections differ, and each names its carrier.
         Mixed = "mixed",
@@ -263,11 +266,6 @@ impl<'a> Tags<'a> {
     }
 }
 
-/// Appends the text of Wireshark's information column.
-pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
-    put(out, COLUMN_TEXT, text.as_bytes());
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TagEnds {
     addresses: [Option<IpAddr>; 2],
@@ -379,6 +377,11 @@ fn usual(bytes: &[u8]) -> Option<(&[u8; USUAL_TEXT], &[u8], usize)> {
 /// Returns the last text of the information column and the length of the tags. `None` if they are incomplete or have no
 /// such text.
 #[inline]
+/// Returns whether a packet of the link type has a call of a TLS library next to the frames that carried its ciphertext.
+pub fn is_call(packet: &[u8]) -> bool {
+    column_text(packet).is_some_and(|(text, _)| text.starts_with(CALL.as_bytes()))
+}
+
 pub(crate) fn column_text(bytes: &[u8]) -> Option<(&[u8], usize)> {
     if let Some((_, text, at)) = usual(bytes) {
         return Some((text, at));
@@ -431,6 +434,19 @@ mod tests {
             let frame = Frame { time_ns: 0, link, original_len: bytes.len() as u32, interface: 0, bytes: &bytes };
             assert_eq!(frame.wire_len(), 5, "tags are on no wire");
         }
+    }
+
+    #[test]
+    fn a_call_of_an_old_capture_was_on_no_wire() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, COLUMN_TEXT, b"tls 1 s 1 6 0 5 0 0");
+        put(&mut bytes, END, &[]);
+        bytes.extend(b"+OK\r\n");
+        assert!(is_call(&bytes));
+        assert_eq!(StreamPiece::read(&bytes), None);
+        let link = LinkType::UPPER_PDU;
+        let frame = Frame { time_ns: 0, link, original_len: bytes.len() as u32, interface: 0, bytes: &bytes };
+        assert_eq!((frame.wire_len(), frame.captured_len()), (0, 0));
     }
 
     #[test]

@@ -236,15 +236,16 @@ impl System {
         differing.find(|(own, _)| *own == name).map_or(name, |(_, value)| value)
     }
 
-    pub const OPENSSL: &'static str = "OpenSSL";
+    /// A TLS library that passes its secrets to no key log.
+    pub const JAVA: &'static str = "Java's own TLS";
 
     /// Returns the library with which its usual builds encrypt; `None` if builds differ, or it does not encrypt.
     pub fn tls_library(self) -> Option<&'static str> {
         Some(match self.name {
             "redis" | "redis-server" | "valkey" | "valkey-server" | "keydb" | "postgres" | "postgresql" | "pg"
             | "greenplum" | "mysql" | "mysqld" | "mariadb" | "percona" | "mongodb" | "mongod" | "mongo"
-            | "memcached" => Self::OPENSSL,
-            "cassandra" | "elasticsearch" => "Java's own TLS",
+            | "memcached" => "OpenSSL",
+            "cassandra" | "elasticsearch" => Self::JAVA,
             "scylla" | "scylladb" => "GnuTLS",
             "cockroach" | "cockroachdb" | "ferretdb" | "tidb" => "Go's crypto/tls",
             _ => return None,

@@ -12,12 +12,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 #[cfg(unix)]
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PIECE: usize = 64 << 10;
-/// How long to wait for a client to log the keys of records already captured.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// How long records wait for a client to log their keys, after their capture.
+pub const PATIENCE: Duration = Duration::from_millis(20);
+/// Interval between looks for a key that records wait for.
+const LOOK: Duration = Duration::from_millis(1);
 /// Longest line of a key log, in bytes; a longer one is not a key.
 const LINE: usize = 4 << 10;
 
@@ -105,13 +107,13 @@ impl KeyReader {
     pub fn follow(files: &KeyFiles) -> Result<Self> {
         let mut reader = Self::new(files.paths().0);
         reader.files.iter_mut().for_each(|file| file.waits = false);
-        reader.look().map_or(Ok(reader), |endless| bail!(endless))
+        look(&mut reader.files, &reader.log).map_or(Ok(reader), |endless| bail!(endless))
     }
 
     /// Returns a reader for the packets of a finished capture. `log` has the keys read so far; adds files that appeared late.
     pub fn read_again(files: &KeyFiles, log: Arc<KeyLog>) -> Self {
         let mut reader = Self { log, ..Self::new(files.paths().0.into_iter().filter(|path| path.is_file()).collect()) };
-        let _ = reader.look();
+        let _ = look(&mut reader.files, &reader.log);
         reader
     }
 
@@ -146,34 +148,43 @@ impl KeyReader {
         }
     }
 
-    /// Reads the files' new data if a secret was missing since the last call. The frame to decrypt next was captured at
-    /// `time_ns`; if that is recent, waits briefly for its keys.
-    pub fn refresh(&mut self, time_ns: u64) {
-        if self.files.is_empty() || !self.log.take_missed() {
-            return;
-        }
-        let captured = UNIX_EPOCH + Duration::from_nanos(time_ns);
-        // A capture that lags behind does not wait.
-        let age = SystemTime::now().duration_since(captured).unwrap_or_default();
-        std::thread::sleep(PATIENCE.saturating_sub(age));
-        if let Some(endless) = self.look() {
-            say!("overhead: warning: {endless}");
-        }
-    }
-
-    /// Reads the files' new data. Returns a message about a file without an end, which is not read again.
-    fn look(&mut self) -> Option<String> {
-        let (log, mut endless) = (&self.log, None);
-        self.files.retain_mut(|file| match file.read(log) {
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                endless = Some(format!("--keylog {}: {error}: check the path", file.path.display()));
-                false
+    /// Returns the log for a live dissection. Records whose secrets are missing wait for them, for `patience` after their
+    /// capture, but not while `is_behind`: a capture that lags behind must not lose frames.
+    pub fn wait(mut self, patience: Duration, is_behind: impl Fn() -> bool + Send + Sync + 'static) -> Arc<KeyLog> {
+        let log = self.log();
+        let files = Mutex::new(std::mem::take(&mut self.files));
+        let supplied = Arc::downgrade(&log);
+        log.set_supply(Box::new(move |frame_ns| {
+            let Some(log) = supplied.upgrade() else { return false };
+            let captured = frame_ns.map(|frame_ns| UNIX_EPOCH + Duration::from_nanos(frame_ns));
+            let age = captured.map(|captured| SystemTime::now().duration_since(captured).unwrap_or_default());
+            let left = age.map_or(Duration::ZERO, |age| patience.saturating_sub(age));
+            let waits = !left.is_zero() && !is_behind();
+            if waits {
+                std::thread::sleep(LOOK.min(left));
             }
-            // The file may still appear. If it is unreadable, the connections that stay encrypted show it.
-            _ => true,
-        });
-        endless
+            let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(endless) = look(&mut files, &log) {
+                say!("overhead: warning: {endless}");
+            }
+            waits
+        }));
+        log
     }
+}
+
+/// Reads the files' new data. Returns a message about a file without an end, which is not read again.
+fn look(files: &mut Vec<Followed>, log: &KeyLog) -> Option<String> {
+    let mut endless = None;
+    files.retain_mut(|file| match file.read(log) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            endless = Some(format!("--keylog {}: {error}: check the path", file.path.display()));
+            false
+        }
+        // The file may still appear. If it is unreadable, the connections that stay encrypted show it.
+        _ => true,
+    });
+    endless
 }
 
 impl Followed {

@@ -28,7 +28,7 @@ pub use given::read as read_statements;
 pub use groups::{GroupReader, check_sweep_version, distinguish, load, runs_below, sweep_of};
 pub use inputs::{Dissect, InputPlan, can_be_read_again};
 pub use kept::KeptRun;
-pub use keys::{KeyFiles, KeyReader};
+pub use keys::{KeyFiles, KeyReader, PATIENCE};
 pub use numbers::{number, statement, statements};
 pub use projection::{add_distances, read_fields, read_projection};
 pub use record::RecordPlan;

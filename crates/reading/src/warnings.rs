@@ -233,6 +233,19 @@ impl Warnings {
                 "{what} have no link: their wire bytes are the payload, without frames and headers; compare them with other connections by payload"
             ));
         }
+        if totals.midway_tls_bytes > 0 {
+            self.remark(format!(
+                "{} on the wire are of TLS connections that began before the capture, and stay encrypted",
+                counted(totals.midway_tls_bytes, "byte")
+            ));
+        }
+        if totals.calls > 0 {
+            self.remark(format!(
+                "{} with calls of a TLS library {} not used any more: name a key log with the connections' keys (--keylog), or capture again with --tls-keys",
+                counted(totals.calls, "packet"),
+                if totals.calls == 1 { "is" } else { "are" }
+            ));
+        }
         if totals.foreign_pdus > 0 {
             self.partial(format!(
                 "{} of link type {} {} no piece of a stream, and {} not decoded: capture the connections themselves",

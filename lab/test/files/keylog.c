@@ -1,6 +1,6 @@
 /*
  * Preloaded into a program that uses OpenSSL: logs the keys of its sessions to the file that SSLKEYLOGFILE names, as programs
- * do that have this built in. What the calls of the library tell is held against what these keys open.
+ * do that have this built in. What is decrypted live is compared with what these keys open.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -8,7 +8,8 @@ use crate::packet::{self, Fragment, Packet};
 use crate::select::Selection;
 use crate::totals::Totals;
 use overhead_decode::Note;
-use overhead_model::{CallPacket, Frame, LinkType, StreamPiece};
+use overhead_model::stream;
+use overhead_model::{Frame, LinkType, StreamPiece};
 
 /// Dissects frames, and counts those without a segment.
 #[derive(Debug, Default)]
@@ -89,9 +90,8 @@ impl FrameDissector {
         frame: &Frame<'_>,
         mut take: impl FnMut(FrameContent<'_>, CaptureMoment, &Copies) -> SegmentFate,
     ) {
-        if let Some(call) = CallPacket::read(frame.bytes) {
+        if stream::is_call(frame.bytes) {
             self.totals.calls += 1;
-            take(FrameContent::Call(&call), self.moment(), &self.copies);
             return;
         }
         self.count(frame);

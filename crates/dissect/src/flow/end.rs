@@ -35,7 +35,7 @@ impl ConnectionFlow {
             let mut notes = self.book.take_notes();
             notes.retain(|note, _| matches!(note, Note::Foreign(_)));
             let other = self.counts.wire_bytes;
-            return FinishedFlow { other, notes, hits: self.hits(), ..FinishedFlow::default() };
+            return FinishedFlow { other, wire_bytes: other, notes, hits: self.hits(), ..FinishedFlow::default() };
         };
         self.leave_midst();
         engine.finish(&mut LedgerReader::new(&mut self.book, protocol, tally));
@@ -55,7 +55,8 @@ impl ConnectionFlow {
         tally.connection(self.summary(protocol, &tcp));
         let transport = Some(self.transport());
         let (notes, requests) = (self.book.take_notes(), std::mem::take(&mut self.requests));
-        FinishedFlow { tcp: Some(tcp), transport, other: 0, notes, hits: self.hits(), requests }
+        let wire_bytes = self.counts.wire_bytes;
+        FinishedFlow { tcp: Some(tcp), transport, other: 0, wire_bytes, notes, hits: self.hits(), requests }
     }
 
     fn transport(&self) -> Transport {

@@ -17,13 +17,12 @@ mod trial;
 mod turn;
 mod turns;
 
-use crate::early::EarlyPart;
 use crate::ledger::{ChargeOwner, ConnectionLedger, LedgerReader};
 use crate::limits;
 use crate::packet::{self, Segment};
 use crate::relay::FirstRequests;
 use crate::select::PortVerdict;
-use crate::tls::{ClearPart, KeyLog};
+use crate::tls::KeyLog;
 use counts::FlowCounts;
 use half::{AckedData, ORIGIN, StreamReassembly};
 use midst::MidStreamPairing;
@@ -94,6 +93,7 @@ pub struct FinishedFlow {
     pub transport: Option<Transport>,
     /// Bytes of its frames, if it was not selected.
     pub other: u64,
+    pub wire_bytes: u64,
     pub notes: BTreeMap<Note, u64>,
     /// Frames counted from memory.
     pub hits: u64,
@@ -360,32 +360,6 @@ impl ConnectionFlow {
         }
     }
 
-    pub fn expect_calls(&mut self) {
-        match &mut self.stage {
-            FlowStage::Decoding(decoding) => decoding.engine.expect_calls(),
-            FlowStage::Sniffing(sniffing) => sniffing.expect_calls(),
-            FlowStage::Other => {}
-        }
-    }
-
-    /// Takes in a part of a TLS library's call. Returns false if it is too early.
-    pub fn call<T: Tally>(&mut self, part: &EarlyPart, tally: &mut T) -> bool {
-        let side = if part.sender == self.ends[0] { Side::Request } else { Side::Response };
-        let half = &self.halves[side as usize];
-        let (protocol, engine) = match &mut self.stage {
-            FlowStage::Decoding(DecodingStage { protocol, engine }) => (*protocol, engine),
-            FlowStage::Sniffing(_) => return false,
-            FlowStage::Other => return true,
-        };
-        let [from, to] = part.sequence.map(|seq| half.stream_offset(seq));
-        let (Some(from), Some(to)) = (from, to) else { return false };
-        let EarlyPart { sent, call_start, call_len, before, len, .. } = *part;
-        let bytes = part.bytes.clone();
-        let part = ClearPart { side, sent, from, to, call_start, call_len, before, len: len.into(), bytes };
-        engine.call(part, &mut LedgerReader::new(&mut self.book, protocol, tally));
-        true
-    }
-
     /// Closes waiting requests if they are many and no frame of the server was captured.
     fn abandon<T: Tally>(&mut self, tally: &mut T) {
         if let FlowStage::Decoding(DecodingStage { protocol, engine }) = &mut self.stage
@@ -471,15 +445,14 @@ impl ConnectionFlow {
         self.book.charge(side, owner, Account::Control, u64::from(segment.wire_len), tally);
     }
 
-    /// Returns the owner of a frame that concerns no byte: the latest operation. If the latest bytes still wait, for a TLS
-    /// library's call or for the verdict on the protocol, this is the operation of the last one.
+    /// Returns the owner of a frame that concerns no byte: the latest operation. If the latest bytes still wait for the
+    /// verdict on the protocol, this is the operation of the last one.
     fn latest(&self) -> ChargeOwner {
         let awaited = match &self.stage {
-            FlowStage::Decoding(DecodingStage { engine, .. }) => engine.awaited(),
             FlowStage::Sniffing(sniffing) => {
                 sniffing.latest().map(|side| (side, self.halves[side as usize].next.saturating_sub(ORIGIN)))
             }
-            FlowStage::Other => None,
+            FlowStage::Decoding(_) | FlowStage::Other => None,
         };
         awaited.map_or(ChargeOwner::Latest, |(side, end)| ChargeOwner::Byte(side, end.saturating_sub(1)))
     }

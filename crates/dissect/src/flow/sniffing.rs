@@ -39,7 +39,6 @@ pub(super) struct SniffingStage {
     turns: u32,
     /// Their number at which the candidates are compared next.
     next_turn: u32,
-    expects_calls: bool,
 }
 
 /// The question that the content decides.
@@ -312,7 +311,7 @@ impl ConnectionFlow {
     fn begin<T: Tally>(&mut self, protocol: Protocol, client: Side, tally: &mut T) {
         let stage = std::mem::replace(&mut self.stage, FlowStage::Other);
         let FlowStage::Sniffing(sniffing) = stage else { return };
-        let SniffingStage { pieces, question, expects_calls, .. } = *sniffing;
+        let SniffingStage { pieces, question, .. } = *sniffing;
         self.stage = FlowStage::Decoding(match question {
             OpenQuestion::Which { keys, shared, .. } => {
                 tally.trace(Trace::Decoding { protocol });
@@ -321,9 +320,6 @@ impl ConnectionFlow {
             }
             OpenQuestion::Whether(decoding) => decoding,
         });
-        if expects_calls {
-            self.expect_calls();
-        }
         let swap = client == Side::Response && self.decided_by == DecidedBy::Content;
         if swap {
             self.swap_sides(tally);
@@ -359,14 +355,7 @@ impl SniffingStage {
     }
 
     fn new(question: OpenQuestion) -> Self {
-        Self { question, pieces: Vec::new(), held: 0, turns: 0, next_turn: 1, expects_calls: false }
-    }
-
-    pub fn expect_calls(&mut self) {
-        match &mut self.question {
-            OpenQuestion::Whether(decoding) => decoding.engine.expect_calls(),
-            OpenQuestion::Which { .. } => self.expects_calls = true,
-        }
+        Self { question, pieces: Vec::new(), held: 0, turns: 0, next_turn: 1 }
     }
 
     /// Returns whether enough waits to decide by it.

@@ -344,16 +344,6 @@ impl ConnectionLedger {
         op
     }
 
-    /// Opens an operation that started before the latest one, which stays the latest. Without a latest one, the new one becomes it.
-    fn open_earlier<T: Tally>(&mut self, tally: &mut T) -> OpId {
-        if self.latest.is_none() {
-            return self.open(tally);
-        }
-        let op = self.ops.open(0);
-        tally.trace(Trace::Opened { op: op.0 });
-        op
-    }
-
     /// Assigns the following bytes of a direction to `op`. Returns their owner in the books, and how many of them can be summed before
     /// they must be entered.
     #[inline(always)]

@@ -130,10 +130,6 @@ impl<T: Tally> Reader for LedgerReader<'_, T> {
         self.book.open(self.tally)
     }
 
-    fn open_earlier(&mut self) -> OpId {
-        self.book.open_earlier(self.tally)
-    }
-
     #[inline]
     fn turn(&mut self, side: Side) {
         if self.sums.side != side {

@@ -6,10 +6,10 @@
 
 use crate::limits;
 use overhead_model::enum_with;
-use std::collections::HashMap;
-use std::fmt;
+use std::collections::{HashMap, VecDeque};
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// The 32 random bytes of a `ClientHello`, which identify a session.
 pub(super) type ClientRandom = [u8; 32];
@@ -38,7 +38,7 @@ impl SecretLabel {
 const LONGEST: usize = 48;
 
 /// A secret of 32 or 48 bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TlsSecret {
     bytes: [u8; LONGEST],
     len: u8,
@@ -64,34 +64,126 @@ impl fmt::Debug for TlsSecret {
     }
 }
 
+/// Brings further secrets while a capture runs. With the time of the frame that needs one, Unix nanoseconds, it may wait,
+/// and returns whether it makes sense to ask again; with `None` it must not wait.
+pub type KeySupply = Box<dyn Fn(Option<u64>) -> bool + Send + Sync>;
+
 /// The secrets known so far. More may come during a capture; everyone who shares this sees them at once.
 #[derive(Default)]
 pub struct KeyLog {
-    secrets: RwLock<HashMap<(SecretLabel, ClientRandom), TlsSecret>>,
+    secrets: RwLock<HashMap<(SecretLabel, ClientRandom), KnownSecret>>,
+    unclaimed: Mutex<UnclaimedSecrets>,
+    /// Rises when secrets come in.
     generation: AtomicU64,
-    missed: AtomicBool,
+    supply: OnceLock<KeySupply>,
+    /// Time of the frame being dissected, Unix nanoseconds.
+    frame_ns: AtomicU64,
+}
+
+struct KnownSecret {
+    secret: TlsSecret,
+    /// A session has asked for it.
+    is_used: AtomicBool,
+}
+
+/// When and where a secret was derived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecretOrigin {
+    /// Unix nanoseconds.
+    pub time_ns: u64,
+    /// Number of the connection in its process, perhaps not the only one with it; 0 if unknown.
+    pub object: u64,
+}
+
+/// The objects of both ends that derived a secret; 0 for none.
+pub(super) type SecretObjects = [u64; 2];
+
+/// Secrets whose client random is not known: a secret belongs to the connection whose record it opens.
+#[derive(Default)]
+struct UnclaimedSecrets {
+    waiting: VecDeque<UnclaimedSecret>,
+    /// Recent secrets in order, with their times.
+    recent: VecDeque<(u64, TlsSecret)>,
+    /// Recent secrets: whether they wait. The other end of a connection has the same, and so does a resumed session of TLS
+    /// 1.2.
+    known: HashMap<TlsSecret, bool>,
+    unmatched: u64,
+}
+
+struct UnclaimedSecret {
+    label: SecretLabel,
+    secret: TlsSecret,
+    /// When it was derived, Unix nanoseconds.
+    time_ns: u64,
+    objects: SecretObjects,
+    /// A session has claimed an equal one.
+    is_repeated: bool,
 }
 
 impl KeyLog {
     /// Adds the secrets in `text`, whole lines of a key log, and returns the number of new ones. Skips comments, labels for other uses, and
     /// lines that are not in this format; also secrets beyond [`limits::SECRETS`].
     pub fn add(&self, text: &[u8]) -> usize {
-        let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
-        let mut added = 0;
-        for (key, secret) in text.split(|byte| *byte == b'\n').filter_map(line) {
-            if secrets.len() < limits::SECRETS || secrets.contains_key(&key) {
-                added += usize::from(secrets.insert(key, secret) != Some(secret));
-            }
-        }
-        if added > 0 {
-            self.generation.fetch_add(1, Ordering::Release);
-        }
-        added
+        text.split(|byte| *byte == b'\n').filter_map(line).filter(|(key, secret)| self.insert(*key, *secret)).count()
     }
 
-    /// Returns whether a lookup has failed since the last call, so that the log should be read again.
-    pub fn take_missed(&self) -> bool {
-        self.missed.swap(false, Ordering::AcqRel)
+    /// Adds a secret that a process has derived. Without a random, it waits for the
+    /// connection whose records it opens. Labels for other uses and secrets of other lengths are skipped.
+    pub fn add_secret(&self, label: &str, random: Option<&[u8; 32]>, secret: &[u8], origin: SecretOrigin) {
+        let label = SecretLabel::named(label.as_bytes());
+        let Some((label, secret)) = label.zip(TlsSecret::new(secret)).filter(|_| matches!(secret.len(), 32 | 48))
+        else {
+            return;
+        };
+        if let Some(random) = random {
+            self.insert((label, *random), secret);
+            return;
+        }
+        let SecretOrigin { time_ns, object } = origin;
+        if self.unclaimed().add(UnclaimedSecret { label, secret, time_ns, objects: [object, 0], is_repeated: false }) {
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Returns the secrets that sessions have used so far, in the format of a key log.
+    pub fn text(&self) -> String {
+        let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        let (mut text, used) = (String::new(), |known: &KnownSecret| known.is_used.load(Ordering::Relaxed));
+        for ((label, random), known) in secrets.iter().filter(|(_, known)| used(known)) {
+            text.push_str(label.name());
+            for bytes in [random, known.secret.bytes()] {
+                text.push(' ');
+                for byte in bytes {
+                    // Writing to a string cannot fail.
+                    let _ = write!(text, "{byte:02x}");
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Returns how many secrets opened no record within [`limits::UNCLAIMED_NS`].
+    pub fn unmatched(&self) -> u64 {
+        let unclaimed = self.unclaimed();
+        unclaimed.unmatched + unclaimed.waiting.iter().filter(|it| !it.is_repeated).count() as u64
+    }
+
+    /// Asks `supply` for secrets that are missing from now on. Only the first call counts.
+    pub fn set_supply(&self, supply: KeySupply) {
+        let _ = self.supply.set(supply);
+    }
+
+    /// Notes the time of the next frame, Unix nanoseconds.
+    #[inline]
+    pub fn set_time(&self, time_ns: u64) {
+        self.frame_ns.store(time_ns, Ordering::Relaxed);
+    }
+
+    /// Asks for further secrets. Returns whether to ask again if they are not the right ones.
+    pub(super) fn more(&self, may_wait: bool) -> bool {
+        let frame_ns = may_wait.then(|| self.frame_ns.load(Ordering::Relaxed));
+        self.supply.get().is_some_and(|supply| supply(frame_ns))
     }
 
     /// Returns a number that rises when secrets come in.
@@ -99,17 +191,105 @@ impl KeyLog {
         self.generation.load(Ordering::Acquire)
     }
 
-    pub(super) fn miss(&self) {
-        self.missed.store(true, Ordering::Release);
-    }
-
     pub(super) fn get(&self, label: SecretLabel, random: &ClientRandom) -> Option<TlsSecret> {
         let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
-        let found = secrets.get(&(label, *random)).copied();
-        if found.is_none() {
-            self.miss();
+        let known = secrets.get(&(label, *random))?;
+        known.is_used.store(true, Ordering::Relaxed);
+        Some(known.secret)
+    }
+
+    /// Passes waiting secrets to `fits` until one opens the session's record: those of `objects`, to which the secret's are
+    /// added, then those nearest to the frame in time. It belongs to the session with this random from then on.
+    pub(super) fn claim(
+        &self,
+        (label, random): (SecretLabel, &ClientRandom),
+        objects: &mut SecretObjects,
+        mut fits: impl FnMut(TlsSecret) -> bool,
+    ) -> bool {
+        let mut unclaimed = self.unclaimed();
+        let near = unclaimed.nearest(label, objects, self.frame_ns.load(Ordering::Relaxed));
+        let fitting = near.into_iter().find(|at| unclaimed.waiting.get(*at).is_some_and(|it| fits(it.secret)));
+        let Some(claimed) = fitting.and_then(|at| unclaimed.waiting.remove(at)) else { return false };
+        unclaimed.known.insert(claimed.secret, false);
+        objects.iter_mut().zip(claimed.objects).filter(|(_, new)| *new > 0).for_each(|(object, new)| *object = new);
+        drop(unclaimed);
+        self.insert((label, *random), claimed.secret);
+        self.get(label, random).is_some()
+    }
+
+    /// Returns whether the secret is new.
+    fn insert(&self, key: (SecretLabel, ClientRandom), secret: TlsSecret) -> bool {
+        let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        if secrets.get(&key).is_some_and(|known| known.secret == secret) {
+            return false;
         }
-        found
+        if secrets.len() >= limits::SECRETS && !secrets.contains_key(&key) {
+            // Those of connections elsewhere may be many.
+            secrets.retain(|_, known| known.is_used.load(Ordering::Relaxed));
+        }
+        let has_room = secrets.len() < limits::SECRETS || secrets.contains_key(&key);
+        if has_room {
+            secrets.insert(key, KnownSecret { secret, is_used: AtomicBool::new(false) });
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        has_room
+    }
+
+    fn unclaimed(&self) -> MutexGuard<'_, UnclaimedSecrets> {
+        self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UnclaimedSecrets {
+    /// Adds a secret, unless an equal one waits, and erases old ones.
+    fn add(&mut self, mut new: UnclaimedSecret) -> bool {
+        let is_old = |time_ns: u64| new.time_ns.saturating_sub(time_ns) > limits::UNCLAIMED_NS;
+        while let Some((time_ns, secret)) = self.recent.front()
+            && (is_old(*time_ns) || self.recent.len() >= limits::UNCLAIMED)
+        {
+            self.known.remove(secret);
+            self.recent.pop_front();
+        }
+        let room = self.waiting.len() < limits::UNCLAIMED;
+        while let Some(old) = self.waiting.pop_front_if(|it| is_old(it.time_ns) || !room) {
+            self.unmatched += u64::from(!old.is_repeated);
+            if !room {
+                break;
+            }
+        }
+        match self.known.insert(new.secret, true) {
+            Some(true) => {
+                if let Some(same) = self.waiting.iter_mut().rev().find(|it| it.secret == new.secret) {
+                    same.objects[1] = new.objects[0];
+                }
+                return false;
+            }
+            Some(false) if new.label != SecretLabel::Master => {
+                self.known.insert(new.secret, false);
+                return false;
+            }
+            Some(false) => new.is_repeated = true,
+            None => self.recent.push_back((new.time_ns, new.secret)),
+        }
+        self.waiting.push_back(new);
+        true
+    }
+
+    /// Returns the indices of secrets with this label: those of the objects, then those derived nearest to this time.
+    fn nearest(&self, label: SecretLabel, objects: &SecretObjects, time_ns: u64) -> Vec<usize> {
+        let split = self.waiting.partition_point(|it| it.time_ns < time_ns);
+        let is_it = |at: &usize| self.waiting.get(*at).is_some_and(|it| it.label == label);
+        let distance = |at: usize| self.waiting.get(at).map_or(u64::MAX, |it| it.time_ns.abs_diff(time_ns));
+        let mut before = (0..split).rev().filter(is_it).peekable();
+        let mut after = (split..self.waiting.len()).filter(is_it).peekable();
+        let next = || match (before.peek(), after.peek()) {
+            (Some(earlier), Some(later)) if distance(*earlier) < distance(*later) => before.next(),
+            (Some(_), None) => before.next(),
+            _ => after.next(),
+        };
+        let is_ours = |it: &UnclaimedSecret| it.objects.iter().any(|object| *object > 0 && objects.contains(object));
+        let ours = self.waiting.iter().enumerate().filter(|(_, it)| it.label == label && is_ours(it)).map(|(at, _)| at);
+        ours.chain(std::iter::from_fn(next)).take(limits::TRIED_SECRETS).collect()
     }
 }
 
@@ -147,6 +327,10 @@ fn hex(digits: &[u8], into: &mut [u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn at(time_ns: u64) -> SecretOrigin {
+        SecretOrigin { time_ns, object: 0 }
+    }
+
     #[test]
     fn lines_are_read_and_others_passed_over() {
         let log = KeyLog::default();
@@ -162,9 +346,87 @@ mod tests {
         assert_eq!(log.add(text.as_bytes()), 0, "known already");
         assert_eq!(log.get(SecretLabel::Master, &[10; 32]).unwrap().bytes(), [0xab; 48]);
         assert_eq!(log.get(SecretLabel::ClientTraffic, &[10; 32]).unwrap().bytes(), [1; 32]);
-        assert!(!log.take_missed());
         assert_eq!(log.get(SecretLabel::ServerTraffic, &[10; 32]), None);
-        assert!(log.take_missed());
         assert_eq!(log.add(b"\xff\xfe\0CLIENT_RANDOM"), 0);
+    }
+
+    #[test]
+    fn the_text_is_read_back() {
+        let (log, copy) = (KeyLog::default(), KeyLog::default());
+        log.add_secret("CLIENT_RANDOM", Some(&[1; 32]), &[2; 48], SecretOrigin::default());
+        log.add_secret("EXPORTER_SECRET", Some(&[1; 32]), &[3; 48], SecretOrigin::default());
+        log.add_secret("CLIENT_RANDOM", Some(&[4; 32]), &[5; 48], SecretOrigin::default());
+        assert_eq!(copy.add(log.text().as_bytes()), 0, "nothing was used");
+        assert!(log.get(SecretLabel::Master, &[1; 32]).is_some());
+        assert_eq!(copy.add(log.text().as_bytes()), 1);
+        assert_eq!(copy.get(SecretLabel::Master, &[1; 32]).unwrap().bytes(), [2; 48]);
+    }
+
+    #[test]
+    fn a_secret_without_random_belongs_to_whom_it_fits() {
+        let log = KeyLog::default();
+        for (seed, time_ns) in [(1, 100), (2, 200), (3, 300), (2, 310)] {
+            log.add_secret("CLIENT_RANDOM", None, &[seed; 48], at(time_ns));
+        }
+        log.add_secret("CLIENT_RANDOM", None, &[9; 31], at(300));
+        log.add_secret("SERVER_TRAFFIC_SECRET_0", None, &[4; 32], at(300));
+        log.set_time(220);
+        let mut tried = Vec::new();
+        let claimed = log.claim((SecretLabel::Master, &[7; 32]), &mut [0; 2], |secret| {
+            tried.push(secret.bytes()[0]);
+            secret.bytes()[0] == 3
+        });
+        assert!(claimed);
+        assert_eq!(tried, [2, 3], "the nearest first, and both ends' secret once");
+        assert_eq!(log.get(SecretLabel::Master, &[7; 32]).unwrap().bytes(), [3; 48]);
+        log.add_secret("CLIENT_RANDOM", None, &[3; 48], at(320));
+        assert_eq!(log.unmatched(), 3, "the other end's is no new one");
+        assert!(
+            log.claim((SecretLabel::Master, &[8; 32]), &mut [0; 2], |secret| secret.bytes()[0] == 3),
+            "a resumed session"
+        );
+        assert!(!log.claim((SecretLabel::Master, &[6; 32]), &mut [0; 2], |secret| secret.bytes()[0] == 3));
+        log.add_secret("CLIENT_RANDOM", None, &[5; 48], at(limits::UNCLAIMED_NS + 1000));
+        assert_eq!((log.unmatched(), log.unclaimed().waiting.len()), (4, 1), "old ones are erased");
+    }
+
+    #[test]
+    fn no_more_secrets_are_tried_than_handshakes_may_be_under_way() {
+        let log = KeyLog::default();
+        for seed in 0..=255 {
+            log.add_secret("CLIENT_RANDOM", None, &[seed; 48], at(seed.into()));
+        }
+        let mut tried = 0;
+        assert!(!log.claim((SecretLabel::Master, &[7; 32]), &mut [0; 2], |_| {
+            tried += 1;
+            false
+        }));
+        assert_eq!(tried, limits::TRIED_SECRETS);
+    }
+
+    #[test]
+    fn secrets_of_a_sessions_objects_are_tried_first() {
+        let log = KeyLog::default();
+        for seed in 0..200 {
+            let origin = SecretOrigin { time_ns: seed, object: 1000 + seed };
+            log.add_secret("SERVER_HANDSHAKE_TRAFFIC_SECRET", None, &[seed as u8; 32], origin);
+            // The other end.
+            let origin = SecretOrigin { time_ns: seed, object: 2000 + seed };
+            log.add_secret("SERVER_HANDSHAKE_TRAFFIC_SECRET", None, &[seed as u8; 32], origin);
+            log.add_secret("SERVER_TRAFFIC_SECRET_0", None, &[seed as u8, 1].repeat(16), origin);
+        }
+        let (random, mut objects) = ([7; 32], [0; 2]);
+        let fits = |secret: TlsSecret| secret.bytes()[0] == 100;
+        log.set_time(100);
+        assert!(log.claim((SecretLabel::ServerHandshake, &random), &mut objects, fits));
+        assert_eq!(objects, [1100, 2100]);
+        log.set_time(190);
+        let mut tried = 0;
+        let counted = |secret| {
+            tried += 1;
+            fits(secret)
+        };
+        assert!(log.claim((SecretLabel::ServerTraffic, &random), &mut objects, counted));
+        assert_eq!(tried, 1);
     }
 }

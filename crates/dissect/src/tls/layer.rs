@@ -1,10 +1,9 @@
 //! The records of a connection: decrypts them, and posts their content woven into their headers and tags.
 
 use super::KeyLog;
-use super::calls::{CallEvent, LibraryCalls, PendingRecord, RecordFacts};
 use super::records::{self, APPLICATION_DATA, RecordHeader, RecordOperations};
 use super::session::{RecordContent, RecordLayout, TlsSession, WireRecord};
-use super::weave::{OwnContent, PostingWeave};
+use super::weave::PostingWeave;
 use overhead_decode::engine::EngineDriver;
 use overhead_decode::limits::OUTSTANDING;
 use overhead_decode::tape::{DeferredCloses, TapeRecorder};
@@ -23,18 +22,10 @@ pub(super) struct TlsLayer {
     text: Vec<u8>,
 }
 
-/// The start of an operation relative to the open ones.
-#[derive(Clone, Copy, Debug)]
-enum OpenOrder {
-    Latest,
-    /// Before some of them, because it became known late.
-    Earlier,
-}
-
 impl TlsLayer {
-    pub fn new(keys: Option<Arc<KeyLog>>, has_calls: bool) -> Self {
+    pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
         Self {
-            session: TlsSession::new(keys, has_calls),
+            session: TlsSession::new(keys),
             records: RecordOperations::default(),
             weaves: [PostingWeave::default(), PostingWeave::default()],
             closing: DeferredCloses::default(),
@@ -54,7 +45,7 @@ impl TlsLayer {
     /// Takes in one record.
     pub fn step<D: Decoder, R: Reader>(
         &mut self,
-        (inner, calls): (&mut EngineDriver<'_, D>, Option<&mut LibraryCalls>),
+        inner: &mut EngineDriver<'_, D>,
         side: Side,
         input: Input<'_>,
         out: &mut Out<'_, R>,
@@ -68,42 +59,9 @@ impl TlsLayer {
         let mut text = std::mem::take(&mut self.text);
         let record = WireRecord { header: header.bytes, fragment: header.fragment(input), length: header.length() };
         let content = self.session.record(side, record, &mut text);
-        match (calls, content) {
-            (Some(calls), RecordContent::Sealed(layout)) => {
-                let end = calls.position(side, input.available()) + header.total();
-                calls.lay(side, PendingRecord { end, kind: header.kind(), layout, is_late: false, number: 0 });
-                self.tell(inner, calls, out);
-                out.pass(header.total());
-            }
-            (calls, content) => {
-                if let Some(calls) = calls {
-                    self.stop_waiting(inner, calls, content, out);
-                }
-                self.post(inner, (header, content), (input, &text), out);
-            }
-        }
+        self.post(inner, (header, content), (input, &text), out);
         self.text = text;
         Ok(Step::Progress)
-    }
-
-    /// A record was read without the help of calls.
-    fn stop_waiting<D: Decoder, R: Reader>(
-        &mut self,
-        inner: &mut EngineDriver<'_, D>,
-        calls: &mut LibraryCalls,
-        content: RecordContent,
-        out: &mut Out<'_, R>,
-    ) {
-        let side = out.side();
-        if matches!(content, RecordContent::Opened(_)) {
-            calls.ignore();
-        }
-        if calls.is_waiting(side) {
-            // Late keys open the following records.
-            let mut events = Vec::new();
-            calls.seal(side, &mut events);
-            self.apply(inner, events, out);
-        }
     }
 
     /// Posts a record; `text` is its content if it was opened.
@@ -122,8 +80,7 @@ impl TlsLayer {
             RecordContent::Opened(layout) | RecordContent::Unread(layout)
                 if layout.kind != APPLICATION_DATA || layout.content == 0 =>
             {
-                let session = self.records.is_handshake_over.then_some(OpenOrder::Latest);
-                self.own(layout, session, out);
+                self.own(layout, out);
             }
             RecordContent::Opened(layout) => {
                 self.begin_data(layout, out);
@@ -133,7 +90,7 @@ impl TlsLayer {
                 self.begin_data(layout, out);
                 self.feed(out, |recorder| inner.opaque(side, layout.content as u64, recorder));
             }
-            RecordContent::Closed | RecordContent::Sealed(_) | RecordContent::Failed(_) => {
+            RecordContent::Closed | RecordContent::Failed(_) => {
                 if let RecordContent::Failed(reason) = content {
                     out.note(Note::Undecryptable(reason));
                 }
@@ -144,73 +101,6 @@ impl TlsLayer {
             }
         }
         out.pass(header.total());
-    }
-
-    /// Applies everything the calls so far show.
-    pub fn tell<D: Decoder, R: Reader>(
-        &mut self,
-        inner: &mut EngineDriver<'_, D>,
-        calls: &mut LibraryCalls,
-        out: &mut Out<'_, R>,
-    ) {
-        let mut events = Vec::new();
-        calls.tell(&mut events);
-        for side in Side::BOTH {
-            if calls.is_given_up(side) {
-                calls.seal(side, &mut events);
-            }
-        }
-        self.apply(inner, events, out);
-    }
-
-    pub fn apply<D: Decoder, R: Reader>(
-        &mut self,
-        inner: &mut EngineDriver<'_, D>,
-        events: Vec<(Side, CallEvent)>,
-        out: &mut Out<'_, R>,
-    ) {
-        for (side, event) in events {
-            out.on_side(side, |out| match event {
-                CallEvent::Record(RecordFacts::Data(layout)) => self.begin_data(layout, out),
-                CallEvent::Record(RecordFacts::Own { layout, is_session, is_overtaken }) => {
-                    let order = if is_overtaken { OpenOrder::Earlier } else { OpenOrder::Latest };
-                    let session = (is_session || self.records.is_handshake_over).then_some(order);
-                    self.own(layout, session, out);
-                }
-                CallEvent::Record(RecordFacts::Sealed(layout, kind)) => self.sealed(layout, kind, out),
-                CallEvent::Content(bytes) => {
-                    let mut rest = bytes.as_slice();
-                    for (ahead, len) in self.weaves[side as usize].tell(bytes.len() as u64) {
-                        let (here, after) = rest.split_at(rest.len().min(usize::try_from(len).unwrap_or(usize::MAX)));
-                        out.decrypted(ahead, here);
-                        rest = after;
-                    }
-                    self.feed(out, |recorder| inner.bytes(side, &bytes, recorder));
-                }
-                CallEvent::Missing(len) => {
-                    self.weaves[side as usize].tell(len);
-                    self.feed(out, |recorder| inner.opaque(side, len, recorder));
-                }
-                CallEvent::GivenUp(reason) => {
-                    out.note(Note::Undecryptable(reason));
-                    self.interrupt(inner, out);
-                }
-            });
-        }
-    }
-
-    /// Pushes a record with unknown content.
-    fn sealed<R: Reader>(&mut self, layout: RecordLayout, kind: u8, out: &mut Out<'_, R>) {
-        let side = out.side();
-        if (side, kind) == (Side::Response, APPLICATION_DATA)
-            && let Some(op) = self.records.end_handshake()
-        {
-            self.close(op, Outcome::Ok, out);
-        }
-        let op = self.records.operation(kind, out);
-        let weave = &mut self.weaves[side as usize];
-        weave.push(layout.closed(), Some(OwnContent::sealed(op, kind)));
-        weave.play(out);
     }
 
     /// Returns whether `side` has any decoded content.
@@ -229,14 +119,11 @@ impl TlsLayer {
         self.weaves[side as usize].push(layout, None);
     }
 
-    /// Pushes a record without application data: part of the handshake or, with a `session`, an operation that does not count.
-    fn own<R: Reader>(&mut self, layout: RecordLayout, session: Option<OpenOrder>, out: &mut Out<'_, R>) {
+    /// Pushes a record without application data: part of the handshake or, after it, an operation that does not count.
+    fn own<R: Reader>(&mut self, layout: RecordLayout, out: &mut Out<'_, R>) {
         let field = records::content_name(layout.kind);
-        if let Some(order) = session {
-            let op = match order {
-                OpenOrder::Latest => out.open(),
-                OpenOrder::Earlier => out.open_earlier(),
-            };
+        if self.records.is_handshake_over {
+            let op = out.open();
             out.label(op, Class::Setup, "TLS", "session");
             self.push_own(layout, (op, field), out);
             self.close(op, Outcome::Unsolicited, out);
@@ -257,7 +144,7 @@ impl TlsLayer {
 
     fn push_own<R: Reader>(&mut self, layout: RecordLayout, own: (OpId, &'static str), out: &mut Out<'_, R>) {
         let weave = &mut self.weaves[out.side() as usize];
-        weave.push(layout, Some(OwnContent::tls(own)));
+        weave.push(layout, Some(own));
         weave.play(out);
     }
 

@@ -2,12 +2,10 @@
 //!
 //! [`LayeredDecoder`] is a decoder around a protocol's decoder. It passes everything on until the connection turns to TLS, and takes records
 //! from then on. A decrypted record passes its content to a separate engine with the same protocol decoder, and that engine's postings
-//! are woven into the records' postings ([`weave`]). Records that cannot be decrypted are counted ([`records`]). Known calls of the
-//! library that sealed or opened the records give the content in place of keys ([`calls`]).
+//! are woven into the records' postings ([`weave`]). Records that cannot be decrypted are counted ([`records`]).
 //!
 //! Supports TLS 1.2 and 1.3 with the suites in [`suite`] and secrets from a [`KeyLog`]. Early data of TLS 1.3 is not decrypted.
 
-mod calls;
 mod crypt;
 mod hello;
 mod keylog;
@@ -19,12 +17,10 @@ mod suite;
 mod tests;
 mod weave;
 
-pub(crate) use calls::ClearPart;
-pub use keylog::KeyLog;
+pub use keylog::{KeyLog, KeySupply, SecretOrigin};
 pub use records::ENCRYPTED;
 
 use crate::proxy;
-use calls::LibraryCalls;
 use layer::TlsLayer;
 use overhead_decode::engine::{EngineDriver, StreamStates};
 use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Note, Out, Reader, Step};
@@ -39,8 +35,6 @@ pub(crate) struct LayeredDecoder<D> {
     decoder: D,
     keys: Option<Arc<KeyLog>>,
     secured: Option<Box<SecuredStreams>>,
-    /// Calls of a TLS library; absent if none are expected.
-    calls: Option<Box<LibraryCalls>>,
     /// Nothing was decoded yet, so the client may start with TLS.
     is_fresh: bool,
     is_proxied: bool,
@@ -54,46 +48,13 @@ struct SecuredStreams {
 
 impl<D: Decoder> LayeredDecoder<D> {
     pub(crate) fn new(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
-        Self { decoder, keys, secured: None, calls: None, is_fresh: !mid_stream, is_proxied: false }
-    }
-
-    /// Returns the end of the last record that may start an operation and still waits for a TLS library's call, as [`Self::hear`] counts.
-    pub(crate) fn awaited(&self) -> Option<(Side, u64)> {
-        self.calls.as_ref()?.awaited()
-    }
-
-    /// Makes records wait for calls of a TLS library from now on.
-    pub(crate) fn expect_calls(&mut self) {
-        self.calls.get_or_insert_default();
-    }
-
-    /// Counts bytes of `side` that are about to come.
-    #[inline]
-    pub(crate) fn hear(&mut self, side: Side, len: u64) {
-        if let Some(calls) = &mut self.calls {
-            calls.hear(side, len);
-        }
-    }
-
-    pub(crate) fn call<R: Reader>(&mut self, part: ClearPart, reader: &mut R) {
-        let Some(calls) = &mut self.calls else { return };
-        let side = part.side;
-        calls.add(part);
-        if let Some(SecuredStreams { tls, streams }) = self.secured.as_deref_mut() {
-            tls.tell(&mut EngineDriver::new(&mut self.decoder, streams), calls, &mut Out::new(reader, side, None));
-        }
+        Self { decoder, keys, secured: None, is_fresh: !mid_stream, is_proxied: false }
     }
 
     /// Posts everything held back, at the end of the connection.
     pub(crate) fn settle_all<R: Reader>(&mut self, reader: &mut R) {
         let Some(SecuredStreams { tls, streams }) = self.secured.as_deref_mut() else { return };
         let mut inner = EngineDriver::new(&mut self.decoder, streams);
-        if let Some(calls) = &mut self.calls {
-            let mut out = Out::new(reader, Side::Request, None);
-            let mut events = Vec::new();
-            calls.end(&mut events);
-            tls.apply(&mut inner, events, &mut out);
-        }
         for side in Side::BOTH {
             tls.finish(&mut inner, &mut Out::new(reader, side, None));
         }
@@ -129,7 +90,7 @@ impl<D: Decoder> LayeredDecoder<D> {
 
     fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::Tls);
-        let tls = TlsLayer::new(self.keys.take(), self.calls.is_some());
+        let tls = TlsLayer::new(self.keys.take());
         self.secured = Some(Box::new(SecuredStreams { tls, streams: StreamStates::new(false) }));
     }
 }
@@ -137,7 +98,7 @@ impl<D: Decoder> LayeredDecoder<D> {
 impl<D: Decoder> Decoder for LayeredDecoder<D> {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> Result<Step, Malformed> {
         if let Some(secured) = &mut self.secured {
-            return secured.step((&mut self.decoder, self.calls.as_deref_mut()), side, input, out);
+            return secured.step(&mut self.decoder, side, input, out);
         }
         if self.is_fresh && side == Side::Request {
             if !self.is_proxied
@@ -152,7 +113,7 @@ impl<D: Decoder> Decoder for LayeredDecoder<D> {
                 MessageBoundary::Yes => self.begin(out),
             }
             if let Some(secured) = &mut self.secured {
-                return secured.step((&mut self.decoder, self.calls.as_deref_mut()), side, input, out);
+                return secured.step(&mut self.decoder, side, input, out);
             }
         }
         let before = out.posted();
@@ -201,7 +162,7 @@ impl<D: Decoder> Decoder for LayeredDecoder<D> {
 
     #[inline]
     fn idle_state(&self) -> Option<u64> {
-        if self.is_fresh || self.secured.is_some() || self.calls.is_some() { None } else { self.decoder.idle_state() }
+        if self.is_fresh || self.secured.is_some() { None } else { self.decoder.idle_state() }
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
@@ -210,9 +171,7 @@ impl<D: Decoder> Decoder for LayeredDecoder<D> {
 
     #[inline]
     fn held(&self) -> usize {
-        self.decoder.held()
-            + self.secured.as_deref().map_or(0, SecuredStreams::held)
-            + self.calls.as_deref().map_or(0, LibraryCalls::held)
+        self.decoder.held() + self.secured.as_deref().map_or(0, SecuredStreams::held)
     }
 }
 
@@ -223,11 +182,11 @@ impl SecuredStreams {
 
     fn step<D: Decoder, R: Reader>(
         &mut self,
-        (decoder, calls): (&mut D, Option<&mut LibraryCalls>),
+        decoder: &mut D,
         side: Side,
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> Result<Step, Malformed> {
-        self.tls.step((&mut EngineDriver::new(decoder, &mut self.streams), calls), side, input, out)
+        self.tls.step(&mut EngineDriver::new(decoder, &mut self.streams), side, input, out)
     }
 }

@@ -6,7 +6,7 @@
 
 use super::crypt::{RecordOpener, next_secret};
 use super::hello::{HandshakeMessage, HandshakeScanner, ServerHello};
-use super::keylog::{ClientRandom, KeyLog, SecretLabel, TlsSecret};
+use super::keylog::{ClientRandom, KeyLog, SecretLabel, SecretObjects, TlsSecret};
 use super::records::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use super::suite::CipherSuite;
 use crate::limits;
@@ -17,8 +17,6 @@ use std::sync::Arc;
 pub(super) enum RecordContent {
     /// Unprotected, or not readable.
     Closed,
-    /// As [`RecordContent::Closed`], with this layout if it holds application data.
-    Sealed(RecordLayout),
     /// As [`RecordContent::Closed`], for a reason that ends decryption of this direction.
     Failed(&'static str),
     Opened(RecordLayout),
@@ -42,8 +40,10 @@ pub(super) struct RecordLayout {
 #[derive(Debug)]
 pub(super) struct TlsSession {
     keys: Option<Arc<KeyLog>>,
-    /// Library calls may reveal content that is not decrypted.
-    has_calls: bool,
+    /// Secrets may still come, as far as is known.
+    is_patient: bool,
+    /// The libraries' objects that derived its secrets.
+    objects: SecretObjects,
     client_random: Option<ClientRandom>,
     server: Option<ServerHello>,
     directions: [CipherDirection; 2],
@@ -110,10 +110,11 @@ impl WireRecord<'_> {
 
 impl TlsSession {
     /// Returns a connection before its `ClientHello`.
-    pub fn new(keys: Option<Arc<KeyLog>>, has_calls: bool) -> Self {
+    pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
         Self {
             keys,
-            has_calls,
+            is_patient: true,
+            objects: SecretObjects::default(),
             client_random: None,
             server: None,
             directions: [CipherDirection::default(), CipherDirection::default()],
@@ -128,7 +129,7 @@ impl TlsSession {
     /// Returns what the next record of `side` holds, and puts the content of an opened one into `text`.
     pub fn record(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> RecordContent {
         text.clear();
-        if self.keys.is_none() && !self.has_calls {
+        if self.keys.is_none() {
             return RecordContent::Closed;
         }
         let is_tls13 = self.server.is_some_and(|server| server.is_tls13);
@@ -140,8 +141,7 @@ impl TlsSession {
                 self.change_cipher(side);
             }
         }
-        let epoch = self.directions[side as usize].epoch;
-        let mut content = match epoch {
+        let content = match self.directions[side as usize].epoch {
             KeyEpoch::Clear => self.clear(side, record),
             KeyEpoch::Protected => self.protected(side, record, text),
             KeyEpoch::Handshake | KeyEpoch::Application if record.kind() == APPLICATION_DATA => {
@@ -149,34 +149,10 @@ impl TlsSession {
             }
             KeyEpoch::Handshake | KeyEpoch::Application | KeyEpoch::GivenUp => RecordContent::Closed,
         };
-        if self.has_calls && matches!(content, RecordContent::Closed | RecordContent::Failed(_)) {
-            content = self.sealed(epoch, record);
-        }
         if let RecordContent::Failed(_) = content {
             self.give_up(side);
         }
         content
-    }
-
-    /// Returns the layout of a protected record that was not opened.
-    fn sealed(&self, epoch: KeyEpoch, record: WireRecord<'_>) -> RecordContent {
-        let is_tls13 = matches!(epoch, KeyEpoch::Handshake | KeyEpoch::Application);
-        if matches!(epoch, KeyEpoch::Clear | KeyEpoch::GivenUp) {
-            return RecordContent::Closed;
-        }
-        let plain = RecordLayout { kind: record.kind(), content: record.length, ..RecordLayout::default() };
-        if is_tls13 && record.kind() != APPLICATION_DATA {
-            return RecordContent::Sealed(plain);
-        }
-        let Some(suite) = self.server.and_then(|server| CipherSuite::numbered(server.suite)) else {
-            return RecordContent::Failed("a cipher suite whose records do not tell the length of their content");
-        };
-        let explicit = if is_tls13 { 0 } else { suite.aead.explicit_bytes() };
-        let (type_bytes, tag) = (usize::from(is_tls13), suite.aead.tag_bytes());
-        match record.length.checked_sub(explicit + type_bytes + tag) {
-            Some(content) => RecordContent::Sealed(RecordLayout { explicit, content, type_bytes, tag, ..plain }),
-            None => RecordContent::Failed("a record shorter than its tag"),
-        }
     }
 
     /// Notes that bytes of `side` are missing.
@@ -210,19 +186,11 @@ impl TlsSession {
         }
     }
 
-    /// Starts a session. Asking for its secrets now signals that they are wanted.
-    fn begin(&mut self, random: ClientRandom) {
-        self.client_random = Some(random);
-        if let Some(keys) = &self.keys {
-            keys.get(SecretLabel::ServerHandshake, &random);
-        }
-    }
-
     fn handshake(&mut self, side: Side, mut bytes: &[u8]) {
         let mut rekeyed = None;
         while let Some(message) = self.directions[side as usize].scanner.next(&mut bytes) {
             match (message, side) {
-                (HandshakeMessage::ClientHello(random), Side::Request) => self.begin(random),
+                (HandshakeMessage::ClientHello(random), Side::Request) => self.client_random = Some(random),
                 (HandshakeMessage::ServerHello(hello), Side::Response) => self.server = Some(hello),
                 (HandshakeMessage::Finished | HandshakeMessage::KeyUpdate, _) => rekeyed = Some(message),
                 _ => {}
@@ -256,13 +224,10 @@ impl TlsSession {
         }
         let generation = keys.generation();
         if direction.looked == Some(generation) {
-            return keys.miss();
+            return;
         }
         direction.looked = Some(generation);
-        let (handshake, traffic) = match side {
-            Side::Request => (SecretLabel::ClientHandshake, SecretLabel::ClientTraffic),
-            Side::Response => (SecretLabel::ServerHandshake, SecretLabel::ServerTraffic),
-        };
+        let [handshake, traffic] = labels(side);
         if wants_opener && direction.epoch == KeyEpoch::Protected {
             let master = keys.get(SecretLabel::Master, &random);
             let openers = master.and_then(|master| RecordOpener::tls12(suite, &master, [&random, &server.random]));
@@ -275,9 +240,65 @@ impl TlsSession {
         }
     }
 
+    /// Puts the content of a protected record into `text`. If its secret is not known, tries those that belong to no session
+    /// yet, and waits for more. Returns whether it was opened.
+    fn open(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
+        let mut is_last = false;
+        loop {
+            self.look(side);
+            let direction = &mut self.directions[side as usize];
+            if record.is_whole() && (direction.open(record, text) || direction.open_early(record, text)) {
+                return true;
+            }
+            let lacks_keys = direction.current().is_none() && direction.traffic.is_none();
+            let Some(keys) = self.keys.clone().filter(|_| lacks_keys && !is_last && self.suite().is_some()) else {
+                return false;
+            };
+            if self.is_patient && record.is_whole() && self.claim(&keys, side, record, text) {
+                return true;
+            }
+            self.is_patient &= keys.more(self.is_patient);
+            is_last = !self.is_patient;
+        }
+    }
+
+    /// Opens a record with a secret that belongs to no session yet.
+    fn claim(&mut self, keys: &KeyLog, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
+        let Some((suite, server, random)) = self.suite() else { return false };
+        let (direction, objects) = (&mut self.directions[side as usize], &mut self.objects);
+        let [handshake, traffic] = labels(side);
+        let is_master = direction.epoch == KeyEpoch::Protected;
+        if direction.epoch != KeyEpoch::Application {
+            let label = if is_master { SecretLabel::Master } else { handshake };
+            let is_opened = keys.claim((label, &random), objects, |secret| {
+                direction.opener = if is_master {
+                    let openers = RecordOpener::tls12(suite, &secret, [&random, &server.random]);
+                    openers.map(|[client, server]| if side == Side::Request { client } else { server })
+                } else {
+                    RecordOpener::tls13(suite, &secret)
+                };
+                direction.open(record, text)
+            });
+            if is_opened {
+                return true;
+            }
+            direction.opener = None;
+        }
+        // In the handshake, for a secret of it that was lost.
+        let is_opened = !is_master
+            && keys.claim((traffic, &random), objects, |secret| {
+                direction.traffic = TrafficKeys::new(suite, secret);
+                direction.open(record, text) || direction.open_early(record, text)
+            });
+        if !is_opened {
+            direction.traffic = None;
+        }
+        is_opened
+    }
+
     /// Opens a TLS 1.2 record after `ChangeCipherSpec`.
     fn protected(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> RecordContent {
-        self.look(side);
+        let is_opened = self.open(side, record, text);
         let direction = &mut self.directions[side as usize];
         let Some(opener) = &direction.opener else {
             direction.sequence += 1;
@@ -296,7 +317,7 @@ impl TlsSession {
                 RecordContent::Closed
             };
         }
-        if !direction.open(record, text) {
+        if !is_opened {
             return RecordContent::Failed(WRONG);
         }
         match record.kind() {
@@ -309,12 +330,12 @@ impl TlsSession {
 
     /// Opens a protected TLS 1.3 record.
     fn tls13(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> RecordContent {
-        self.look(side);
+        let is_opened = self.open(side, record, text);
         let direction = &mut self.directions[side as usize];
         if !record.is_whole() {
             return direction.skip_unread();
         }
-        if !direction.open(record, text) && !direction.open_early(record, text) {
+        if !is_opened {
             return direction.skip_sealed();
         }
         let tag = direction.current().map_or(0, |opener| opener.tag);
@@ -330,6 +351,14 @@ impl TlsSession {
             self.handshake(side, text);
         }
         RecordContent::Opened(RecordLayout { kind, explicit: 0, content, type_bytes, padding, tag })
+    }
+}
+
+/// Returns the labels of a side's TLS 1.3 secrets: for the handshake and for application data.
+fn labels(side: Side) -> [SecretLabel; 2] {
+    match side {
+        Side::Request => [SecretLabel::ClientHandshake, SecretLabel::ClientTraffic],
+        Side::Response => [SecretLabel::ServerHandshake, SecretLabel::ServerTraffic],
     }
 }
 

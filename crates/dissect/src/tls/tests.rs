@@ -5,7 +5,7 @@ use super::keylog::{SecretLabel, TlsSecret};
 use super::suite::CipherSuite;
 use super::*;
 use crate::engine::ConnectionEngine;
-use overhead_decode::{Note, OpId};
+use overhead_decode::Note;
 use overhead_model::Account;
 use overhead_protocols::SharedContext;
 use overhead_protocols::mongo::Mongo;
@@ -13,6 +13,7 @@ use overhead_protocols::pgwire::Pgwire;
 use overhead_protocols::resp::Resp;
 use overhead_testing::transcript::{Transcript, check};
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const CLIENT: [u8; 32] = [1; 32];
 const SERVER: [u8; 32] = [2; 32];
@@ -361,7 +362,6 @@ fn keys_that_come_late_are_used_from_then_on() {
         let mut transcript = Transcript::default();
         for (at, (side, bytes)) in lab.wire.iter().enumerate() {
             if at == begin + 2 {
-                assert!(keys.take_missed());
                 keys.add(lab.log.as_bytes());
             }
             engine.bytes(*side, bytes, &mut transcript);
@@ -369,6 +369,105 @@ fn keys_that_come_late_are_used_from_then_on() {
         engine.finish(&mut transcript);
         let answered = transcript.ops.iter().filter(|op| op.name() == "GET" && op.outcome == Some(Outcome::Ok)).count();
         assert_eq!(answered, 2, "{suite:04x}: {:#?}", transcript.summary());
+    }
+}
+
+/// Adds the lab's secrets without their randoms, between those of other sessions.
+fn add_unclaimed(keys: &KeyLog, log: &str) {
+    for (at, line) in log.lines().enumerate() {
+        let mut words = line.split(' ');
+        let (label, secret) = (words.next().unwrap(), hex(words.nth(1).unwrap()));
+        for (decoy, time_ns) in [(true, 900), (false, 1000), (true, 1000), (false, 1100)] {
+            let seed = (at as u8) ^ (time_ns as u8) ^ 0x5a;
+            let secret = if decoy { vec![seed; secret.len()] } else { secret.clone() };
+            keys.add_secret(label, None, &secret, SecretOrigin { time_ns, object: 0 });
+        }
+    }
+}
+
+/// A talk in each suite, and what keys show of it.
+fn talks() -> impl Iterator<Item = (Lab, Transcript)> {
+    SUITES.into_iter().map(|(suite, is_tls13)| {
+        let mut lab = Lab::new(suite, is_tls13);
+        for _ in 0..3 {
+            lab.seal(Side::Request, 23, GET);
+            lab.seal(Side::Response, 23, VALUE);
+        }
+        let opened = lab.transcript(&lab.log);
+        (lab, opened)
+    })
+}
+
+impl Lab {
+    fn transcript_with(&self, keys: KeyLog) -> (Transcript, Arc<KeyLog>) {
+        let keys = Arc::new(keys);
+        let mut engine = ConnectionEngine::with_keys(Resp::new(false), false, Some(Arc::clone(&keys)));
+        let mut transcript = Transcript::default();
+        for (side, bytes) in &self.wire {
+            engine.bytes(*side, bytes, &mut transcript);
+        }
+        engine.finish(&mut transcript);
+        (transcript, keys)
+    }
+}
+
+#[test]
+fn secrets_without_random_show_what_a_key_log_shows() {
+    for (lab, opened) in talks() {
+        let keys = KeyLog::default();
+        keys.set_time(1000);
+        add_unclaimed(&keys, &lab.log);
+        let (transcript, keys) = lab.transcript_with(keys);
+        assert_eq!(transcript.postings, opened.postings, "{:04x}", lab.suite);
+        let mut lines: Vec<_> = lab.log.lines().collect();
+        let text = keys.text();
+        let mut claimed: Vec<_> = text.lines().collect();
+        lines.sort_unstable();
+        claimed.sort_unstable();
+        assert_eq!(claimed, lines, "{:04x}: each belongs to the session", lab.suite);
+    }
+}
+
+#[test]
+fn records_wait_for_secrets_that_come_late() {
+    for (lab, opened) in talks() {
+        for has_random in [true, false] {
+            let keys = Arc::new(KeyLog::default());
+            keys.set_time(1000);
+            let (late, log, asked) = (Arc::downgrade(&keys), lab.log.clone(), AtomicU32::new(0));
+            keys.set_supply(Box::new(move |frame_ns| {
+                assert_eq!(frame_ns, Some(1000), "it may wait");
+                let line = log.lines().nth(asked.fetch_add(1, Ordering::Relaxed) as usize / 2);
+                let (Some(line), Some(keys)) = (line, late.upgrade()) else { return false };
+                if has_random {
+                    keys.add(line.as_bytes());
+                } else {
+                    add_unclaimed(&keys, line);
+                }
+                true
+            }));
+            let mut engine = ConnectionEngine::with_keys(Resp::new(false), false, Some(keys));
+            let mut transcript = Transcript::default();
+            for (side, bytes) in &lab.wire {
+                engine.bytes(*side, bytes, &mut transcript);
+            }
+            engine.finish(&mut transcript);
+            assert_eq!(transcript.postings, opened.postings, "{:04x}", lab.suite);
+        }
+    }
+}
+
+#[test]
+fn records_wait_once_for_secrets_that_never_come() {
+    for (lab, _) in talks() {
+        let keys = KeyLog::default();
+        add_unclaimed(&keys, &lab.log.replace("SECRET", "TERCES").replace("CLIENT_RANDOM", "OTHER"));
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&asked);
+        keys.set_supply(Box::new(move |frame_ns| frame_ns.is_some() && count.fetch_add(1, Ordering::Relaxed) < 9));
+        let (transcript, _) = lab.transcript_with(keys);
+        assert_eq!(transcript.postings, lab.transcript("").postings, "{:04x}", lab.suite);
+        assert_eq!(asked.load(Ordering::Relaxed), 10, "{:04x}", lab.suite);
     }
 }
 
@@ -517,157 +616,4 @@ fn a_client_hello_is_not_taken_for_a_message_with_a_length() {
     let hello = [22, 3, 1, 0, 8, 1, 0, 0, 4, 3, 3, 0, 0];
     let transcript = check(|| layered(Mongo::sharing(false, &SharedContext::default())), &[(Side::Request, &hello)]);
     assert_eq!(transcript.ops[0].name(), "TLS");
-}
-
-/// A session, record by record, with the calls that moved its application data and the record each one returned after.
-struct CalledLab {
-    lab: Lab,
-    calls: Vec<(usize, ClearPart)>,
-    /// Bytes the library moved in each direction.
-    moved: [u64; 2],
-    receives: bool,
-}
-
-impl CalledLab {
-    fn new(suite: u16, is_tls13: bool, receives: bool) -> Self {
-        let lab = Lab::padded(suite, is_tls13, 0);
-        Self { lab, calls: Vec::new(), moved: [0; 2], receives }
-    }
-
-    /// Seals `bytes` in records of at most `most` bytes. A sender makes one call for all of it, a receiver two per record.
-    fn call(&mut self, side: Side, bytes: &[u8], most: usize) {
-        let from = self.lab.sent(side);
-        for record in bytes.chunks(most) {
-            let before = self.lab.sent(side);
-            self.lab.seal(side, 23, record);
-            if self.receives {
-                let to = self.lab.sent(side);
-                let (first, second) = record.split_at(record.len() / 2);
-                self.moved(side, [before, to], first);
-                self.moved(side, [to, to], second);
-            }
-        }
-        if !self.receives {
-            self.moved(side, [from, self.lab.sent(side)], bytes);
-        }
-    }
-
-    /// Adds one call, in parts as events deliver them.
-    fn moved(&mut self, side: Side, [from, to]: [u64; 2], bytes: &[u8]) {
-        let (sent, call_start, call_len) = (!self.receives, self.moved[side as usize], bytes.len() as u64);
-        self.moved[side as usize] += call_len;
-        for (at, chunk) in bytes.chunks(7_000).enumerate() {
-            let (before, len) = (at as u64 * 7_000, chunk.len() as u64);
-            let bytes = chunk.to_vec();
-            let part = ClearPart { side, sent, from, to, call_start, call_len, before, len, bytes };
-            self.calls.push((self.lab.wire.len(), part));
-        }
-    }
-
-    /// Returns the transcript with each call reported `late` records after its return; `None` reports all calls before the first record.
-    fn transcript(&self, late: Option<usize>) -> Transcript {
-        let mut transcript = Transcript::default();
-        let mut engine = ConnectionEngine::new(Resp::new(false), false);
-        engine.expect_calls();
-        let mut calls = self.calls.iter().peekable();
-        for (at, (side, bytes)) in self.lab.wire.iter().enumerate() {
-            while let Some((_, part)) = calls.next_if(|(after, _)| late.is_none_or(|late| after + late <= at)) {
-                engine.call(part.clone(), &mut transcript);
-            }
-            engine.bytes(*side, bytes, &mut transcript);
-        }
-        calls.for_each(|(_, part)| engine.call(part.clone(), &mut transcript));
-        engine.finish(&mut transcript);
-        transcript
-    }
-
-    fn talk(&mut self) {
-        let long = [b"*2\r\n$3\r\nGET\r\n$40000\r\n".to_vec(), vec![b'k'; 40_000], b"\r\n".to_vec()].concat();
-        self.call(Side::Request, GET, 1 << 14);
-        self.call(Side::Response, VALUE, 1 << 14);
-        self.call(Side::Request, &long, 1 << 14);
-        if self.lab.is_tls13 {
-            self.lab.update(Side::Response);
-        }
-        self.call(Side::Response, VALUE, 5);
-        self.call(Side::Request, &GET.repeat(3), 1 << 14);
-        self.call(Side::Response, &VALUE[..4], 1 << 14);
-        self.call(Side::Response, &[&VALUE[4..], &VALUE.repeat(2)].concat(), 1 << 14);
-        self.lab.seal(Side::Request, 21, &[1, 0]);
-    }
-}
-
-/// Returns the postings of one direction, with operation names.
-fn shown(transcript: &Transcript, side: Side) -> Vec<String> {
-    let of = |op: OpId| transcript.ops[op.0 as usize].name();
-    let postings = transcript.postings[side as usize].iter();
-    postings.map(|it| format!("{} {} {} {}", of(it.op), it.path, it.account, it.len)).collect()
-}
-
-#[test]
-fn calls_tell_what_keys_tell_posting_by_posting() {
-    for ((suite, is_tls13), receives) in SUITES.into_iter().flat_map(|suite| [(suite, false), (suite, true)]) {
-        let mut lab = CalledLab::new(suite, is_tls13, receives);
-        lab.talk();
-        let keyed = lab.lab.transcript(&lab.lab.log);
-        for late in [Some(0), Some(1), Some(3), Some(1_000), None] {
-            let called = lab.transcript(late);
-            let what = format!("{suite:04x}, receives: {receives}, late: {late:?}");
-            assert!(called.notes.iter().all(|note| *note == Note::Tls), "{what}: {:?}", called.notes);
-            for side in Side::BOTH {
-                assert_eq!(called.total(side), lab.lab.sent(side), "{what}");
-                assert_eq!(shown(&called, side), shown(&keyed, side), "{what}");
-            }
-            // Operations may open in a different order.
-            let (mut called, mut keyed) = (called.summary(), keyed.summary());
-            called.sort_unstable();
-            keyed.sort_unstable();
-            assert_eq!(called, keyed, "{what}");
-        }
-    }
-}
-
-#[test]
-fn without_calls_records_are_as_without_keys() {
-    let mut lab = CalledLab::new(0x1301, true, false);
-    lab.talk();
-    let unkeyed = lab.lab.transcript("");
-    lab.calls.clear();
-    assert_eq!(lab.transcript(None).summary(), unkeyed.summary());
-}
-
-#[test]
-fn a_call_that_is_lost_leaves_unknown_bytes_and_the_rest_is_told() {
-    for (suite, is_tls13) in [(0x1301, true), (0xc02f, false)] {
-        let mut lab = CalledLab::new(suite, is_tls13, false);
-        for _ in 0..4 {
-            lab.call(Side::Request, GET, 1 << 14);
-            lab.call(Side::Response, VALUE, 1 << 14);
-        }
-        lab.calls.remove(3);
-        let transcript = lab.transcript(Some(0));
-        for side in Side::BOTH {
-            assert_eq!(transcript.total(side), lab.lab.sent(side));
-        }
-        let unknown: u64 = transcript.ops.iter().map(|op| op.amounts[1][Account::Unknown]).sum();
-        assert!((1..=2 * VALUE.len() as u64).contains(&unknown), "{unknown} bytes of one answer");
-        assert!(transcript.ops.iter().filter(|op| op.name() == "GET").count() >= 3);
-    }
-}
-
-#[test]
-fn calls_that_do_not_fit_are_not_believed() {
-    let mut lab = CalledLab::new(0x1302, true, false);
-    lab.talk();
-    for (_, part) in &mut lab.calls {
-        part.call_len += 1;
-        part.bytes.push(b'x');
-        part.len += 1;
-    }
-    let transcript = lab.transcript(Some(0));
-    for side in Side::BOTH {
-        assert_eq!(transcript.total(side), lab.lab.sent(side));
-    }
-    assert!(transcript.notes.iter().any(|note| matches!(note, Note::Undecryptable(_))));
-    assert!(transcript.ops.iter().all(|op| op.amounts.iter().all(|side| side[Account::Data] == 0)));
 }

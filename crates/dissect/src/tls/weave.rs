@@ -4,7 +4,6 @@
 //! headers, nonces and tags interrupt it. So a tape holds the postings until they cover a record's whole content; then everything is
 //! posted in wire order. The operations in a record share the bytes around the content, as they share frame headers.
 
-use super::records::{APPLICATION_DATA, content_name};
 use super::session::RecordLayout;
 use overhead_decode::tape::{PostingTape, post_shares};
 use overhead_decode::{OpId, OperationShares, Out, Reader};
@@ -18,29 +17,8 @@ struct LaidRecord {
     own: Option<OwnContent>,
 }
 
-/// Content posted whole, to one operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OwnContent {
-    op: OpId,
-    account: Account,
-    field: &'static str,
-}
-
-impl OwnContent {
-    /// Returns a handshake message or an alert, with its name.
-    pub fn tls((op, field): (OpId, &'static str)) -> Self {
-        Self { op, account: Account::Tls, field }
-    }
-
-    /// Returns the unreadable content of a record of this type.
-    pub fn sealed(op: OpId, kind: u8) -> Self {
-        if kind == APPLICATION_DATA {
-            Self { op, account: Account::Unknown, field: "ciphertext" }
-        } else {
-            Self { op, account: Account::Tls, field: content_name(kind) }
-        }
-    }
-}
+/// Content posted whole, to one operation: a handshake message or an alert, with its name.
+pub(super) type OwnContent = (OpId, &'static str);
 
 #[derive(Debug, Default)]
 pub(super) struct PostingWeave {
@@ -50,8 +28,6 @@ pub(super) struct PostingWeave {
     posted: u64,
     /// Bytes of the tape posted.
     played: u64,
-    /// Bytes of content that calls have covered or left out.
-    told: u64,
     /// State of [`Out`] between two calls: the operation it charges, and the number of open groups.
     current: Option<OpId>,
     depth: u32,
@@ -78,29 +54,6 @@ impl PostingWeave {
     pub fn ahead(&self, layout: RecordLayout) -> u64 {
         let (before, _) = surroundings(layout);
         self.held + before.iter().map(|(_, len)| len).sum::<u64>()
-    }
-
-    /// Locates the next `len` bytes of content in the records: returns pairs of distance from the next byte to post, and length.
-    pub fn tell(&mut self, len: u64) -> Vec<(u64, u64)> {
-        let (from, to) = (self.told, self.told + len);
-        self.told = to;
-        let (mut spans, mut ahead, mut content) = (Vec::new(), 0, self.played);
-        for LaidRecord { layout, own } in &self.records {
-            if content >= to {
-                break;
-            }
-            if own.is_none() {
-                let (start, end) = (content.max(from), (content + layout.content as u64).min(to));
-                if start < end {
-                    let (before, _) = surroundings(*layout);
-                    let before: u64 = before.iter().map(|(_, len)| len).sum();
-                    spans.push((ahead + before + start - content, end - start));
-                }
-                content += layout.content as u64;
-            }
-            ahead += layout.total();
-        }
-        spans
     }
 
     /// Returns the number of records that must be posted before everything pushed so far is.
@@ -156,12 +109,6 @@ impl PostingWeave {
 }
 
 impl RecordLayout {
-    /// Returns the layout of a record whose fragment cannot be divided.
-    pub fn closed(self) -> Self {
-        let content = self.explicit + self.content + self.type_bytes + self.padding + self.tag;
-        Self { kind: self.kind, explicit: 0, content, type_bytes: 0, padding: 0, tag: 0 }
-    }
-
     /// Returns the length of the record on the wire.
     fn total(self) -> u64 {
         let (before, after) = surroundings(self);
@@ -169,12 +116,12 @@ impl RecordLayout {
     }
 }
 
-fn post_own<R: Reader>(own: OwnContent, layout: RecordLayout, out: &mut Out<'_, R>) {
+fn post_own<R: Reader>((op, name): OwnContent, layout: RecordLayout, out: &mut Out<'_, R>) {
     let (before, after) = surroundings(layout);
     let tls = |(field, len)| (Account::Tls, field, len);
-    out.charge(own.op);
-    let content = [(own.account, own.field, layout.content as u64)];
-    for (account, field, len) in before.into_iter().map(tls).chain(content).chain(after.into_iter().map(tls)) {
+    out.charge(op);
+    let content = [(name, layout.content as u64)];
+    for (account, field, len) in before.into_iter().chain(content).chain(after).map(tls) {
         out.post(account, field, len);
     }
     out.release();

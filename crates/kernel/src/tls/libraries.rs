@@ -1,10 +1,9 @@
-//! Finds OpenSSL or BoringSSL in a process, and other TLS libraries.
+//! Finds the TLS libraries of a process whose key log function can be observed, and names the others.
 //!
-//! Shared libraries are found in the process's memory map, static ones by the program's symbols. Files are opened
-//! through the process's root, to find files in containers.
+//! Shared libraries are in the process's memory map, static ones in its program. Files are opened through the process's
+//! root, to find files in containers.
 
-use crate::skeleton::tls_types::tls_function;
-use object::{Object, ObjectSection, ObjectSymbol};
+use super::finder::{KeyLogFunction, key_log_function};
 use overhead_files::{ForeignFiles, ForeignLimits};
 use procfs::FromBufRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
@@ -15,25 +14,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// BoringSSL lacks `SSL_read_ex`; it and OpenSSL before 3.0 lack `SSL_sendfile`.
-pub(super) const FUNCTIONS: [(&str, tls_function); 5] = [
-    ("SSL_read", tls_function::TLS_READ),
-    ("SSL_read_ex", tls_function::TLS_READ_EX),
-    ("SSL_write", tls_function::TLS_WRITE),
-    ("SSL_write_ex", tls_function::TLS_WRITE_EX),
-    ("SSL_sendfile", tls_function::TLS_SENDFILE),
-];
-/// Frees an SSL object.
-pub(super) const FREE: &str = "SSL_free";
-/// A file without these is not the library.
-const NEEDED: [&str; 2] = ["SSL_read", "SSL_write"];
 /// Larger programs are not searched for static libraries. A program of another user than root may have a quarter of a GiB.
 const LIMITS: ForeignLimits = ForeignLimits { file_bytes: 1 << 30, files: 4_096, bytes: 1 << 30 };
-/// Beginnings of the names of other TLS libraries.
-const OTHERS: [(&str, &str); 6] = [
+/// Smaller files have no TLS library in them, in bytes.
+const SMALLEST_LIBRARY: u64 = 128 << 10;
+/// Beginnings of the names of TLS libraries that pass no secret to a key log function.
+const OTHERS: [(&str, &str); 4] = [
     ("libjvm.so", "Java's own TLS"),
-    ("libgnutls.so", "GnuTLS"),
-    ("libssl3.so", "NSS"),
     ("libmbedtls.so", "Mbed TLS"),
     ("libwolfssl.so", "wolfSSL"),
     ("librustls", "rustls"),
@@ -51,15 +38,14 @@ pub(super) struct TlsLibrary {
     pub(super) path: PathBuf,
     /// Path from its process.
     pub(super) name: String,
-    /// The functions of [`FUNCTIONS`] and [`FREE`] that it defines.
-    pub(super) functions: BTreeSet<String>,
+    pub(super) function: KeyLogFunction,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ProcessEncryption {
     pub(super) libraries: Vec<TlsLibrary>,
-    /// Other TLS libraries, by name.
-    pub(super) others: BTreeSet<&'static str>,
+    /// Other TLS libraries by name, and files that were refused, with the reason.
+    pub(super) others: BTreeSet<String>,
 }
 
 /// Examines each file once.
@@ -67,7 +53,9 @@ pub(super) struct ProcessEncryption {
 pub(super) struct LibraryFinder {
     /// Keeps the libraries' paths valid.
     open: Vec<File>,
-    known: BTreeMap<FileId, (Option<TlsLibrary>, BTreeSet<&'static str>)>,
+    known: BTreeMap<FileId, (Option<TlsLibrary>, Option<String>)>,
+    /// The files behind mappings, by the device and inode of these.
+    mapped: BTreeMap<((i32, i32), u64), FileId>,
 }
 
 impl LibraryFinder {
@@ -83,21 +71,27 @@ impl LibraryFinder {
             let MMapPath::Path(name) = &map.pathname else { continue };
             let is_program = program.as_deref() == name.to_str();
             let is_code = map.perms.contains(MMPermissions::EXECUTE);
-            if !is_program && other_by_name(name).is_none() && !may_be_openssl(name) && !is_code {
+            if !is_program && other_by_name(name).is_none() && !(is_code && may_encrypt(name)) {
                 continue;
             }
             if !seen.insert((map.dev, map.inode)) {
                 continue;
             }
-            found.others.extend(other_by_name(name));
+            found.others.extend(other_by_name(name).map(str::to_owned));
+            if let Some(id) = self.mapped.get(&(map.dev, map.inode)) {
+                found.add(self.known.get(id));
+                continue;
+            }
             // Leads to the running file even if it has been replaced.
             let opened = if is_program {
                 files.open_mapped(&PathBuf::from(format!("/proc/{pid}/exe")), Path::new(""))
             } else {
                 open_mapped(&files, &root, name, map.inode)
             };
-            if let Ok(file) = opened {
-                self.file(file, &name.to_string_lossy(), &mut found);
+            if let Ok(file) = opened
+                && let Some(id) = self.file(file, &name.to_string_lossy(), &mut found)
+            {
+                self.mapped.insert((map.dev, map.inode), id);
             }
         }
         Ok(found)
@@ -114,21 +108,32 @@ impl LibraryFinder {
         found
     }
 
-    fn file(&mut self, file: File, name: &str, found: &mut ProcessEncryption) {
-        let Ok(about) = file.metadata() else { return };
+    fn file(&mut self, file: File, name: &str, found: &mut ProcessEncryption) -> Option<FileId> {
+        let about = file.metadata().ok()?;
         let id = (about.dev(), about.ino());
-        let (library, others) = self.known.entry(id).or_insert_with(|| {
+        let searched = self.known.entry(id).or_insert_with(|| {
             let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-            let (functions, others) = search_file(&file, about.len()).unwrap_or_default();
-            let is_openssl = NEEDED.iter().all(|needed| functions.contains(*needed));
-            self.open.extend(Some(file).filter(|_| is_openssl));
-            let library = TlsLibrary { id, path, name: name.to_owned(), functions };
-            (is_openssl.then_some(library), others)
+            match search_file(&file, about.len()) {
+                Ok(Some(function)) => {
+                    self.open.push(file);
+                    (Some(TlsLibrary { id, path, name: name.to_owned(), function }), None)
+                }
+                Ok(None) => (None, None),
+                Err(reason) => (None, Some(format!("{name} ({reason})"))),
+            }
         });
-        if let Some(library) = library.as_ref().filter(|library| found.libraries.iter().all(|it| it.id != library.id)) {
-            found.libraries.push(library.clone());
+        found.add(Some(searched));
+        Some(id)
+    }
+}
+
+impl ProcessEncryption {
+    fn add(&mut self, searched: Option<&(Option<TlsLibrary>, Option<String>)>) {
+        let Some((library, refused)) = searched else { return };
+        if let Some(library) = library.as_ref().filter(|library| self.libraries.iter().all(|it| it.id != library.id)) {
+            self.libraries.push(library.clone());
         }
-        found.others.extend(others.iter());
+        self.others.extend(refused.clone());
     }
 }
 
@@ -148,10 +153,12 @@ fn open_mapped(files: &ForeignFiles, root: &Path, name: &Path, inode: u64) -> io
     files.open_mapped(Path::new("/"), name).ok().filter(is_it).map_or(under_root, Ok)
 }
 
-/// Returns whether a file may be OpenSSL by its name. Its code need not be mapped at the moment.
-fn may_be_openssl(path: &Path) -> bool {
+/// Returns whether a file may be a TLS library, or have one in it: most of the system's libraries have other names.
+fn may_encrypt(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    ["ssl", "tls", "crypto", "boring"].iter().any(|part| name.contains(part))
+    let is_system = path.starts_with("/usr/lib") || path.starts_with("/lib");
+    let parts = ["ssl", "tls", "crypto", "boring", "nss", "node", "netty"];
+    !(is_system && name.starts_with("lib")) || parts.iter().any(|part| name.contains(part))
 }
 
 /// Recognises other TLS libraries by file name.
@@ -160,31 +167,19 @@ fn other_by_name(path: &Path) -> Option<&'static str> {
     OTHERS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, other)| *other)
 }
 
-/// Returns the library functions that a file defines, and other TLS libraries linked into it.
-fn search_file(file: &File, length: u64) -> Option<(BTreeSet<String>, BTreeSet<&'static str>)> {
+/// Returns the key log function of a file, if it has one, or why it is refused.
+fn search_file(file: &File, length: u64) -> Result<Option<KeyLogFunction>, &'static str> {
     let mut bytes = Vec::new();
-    // It may grow meanwhile.
-    file.take(length).read_to_end(&mut bytes).ok()?;
-    let file = object::File::parse(&*bytes).ok()?;
-    let mut functions = BTreeSet::new();
-    for symbol in file.symbols().chain(file.dynamic_symbols()).filter(ObjectSymbol::is_definition) {
-        let Ok(name) = symbol.name() else { continue };
-        let name = name.split('@').next().unwrap_or(name);
-        if name == FREE || FUNCTIONS.iter().any(|(function, _)| *function == name) {
-            functions.insert(name.to_owned());
-        }
+    if length < SMALLEST_LIBRARY || file.take(length).read_to_end(&mut bytes).is_err() {
+        return Ok(None);
     }
-    let mut others = BTreeSet::new();
-    if file.section_by_name(".go.buildinfo").is_some() {
-        others.insert("Go's crypto/tls");
-    }
+    let found = key_log_function(&bytes);
     // Texts of panics name the source files.
-    let has = |texts: &[u8], part: &[u8]| memchr::memmem::find(texts, part).is_some();
-    let texts = file.section_by_name(".rodata").and_then(|section| section.data().ok().map(<[u8]>::to_vec));
-    if texts.is_some_and(|texts| has(&texts, b"/rustls-0.") || has(&texts, b"rustls/src/")) {
-        others.insert("rustls");
+    let has = |part: &[u8]| memchr::memmem::find(&bytes, part).is_some();
+    if !matches!(found, Ok(Some(_))) && (has(b"/rustls-0.") || has(b"rustls/src/")) {
+        return Err("rustls keeps its secrets to itself");
     }
-    Some((functions, others))
+    found
 }
 
 fn system_libraries() -> Vec<PathBuf> {
@@ -194,14 +189,14 @@ fn system_libraries() -> Vec<PathBuf> {
         let below = below.filter(|path| path.is_dir() && path.to_string_lossy().contains("-linux-"));
         for folder in std::iter::once(PathBuf::from(folder)).chain(below) {
             let files = fs::read_dir(folder).into_iter().flatten().flatten();
-            paths.extend(files.filter(|file| is_libssl(&file.file_name().to_string_lossy())).map(|file| file.path()));
+            paths.extend(files.filter(|file| is_library(&file.file_name().to_string_lossy())).map(|file| file.path()));
         }
     }
     paths
 }
 
-fn is_libssl(name: &str) -> bool {
-    name.starts_with("libssl.so") || name.starts_with("libssl-") || name.starts_with("libboringssl")
+fn is_library(name: &str) -> bool {
+    ["libssl.so.", "libssl-", "libboringssl.so", "libgnutls.so."].iter().any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]
@@ -215,8 +210,7 @@ mod tests {
             println!("skipped: there is no libssl on this machine");
             return;
         };
-        assert!(NEEDED.iter().all(|name| library.functions.contains(*name)), "{library:?}");
-        assert!(library.functions.contains(FREE), "{library:?}");
+        assert!(library.function.offset > 0, "{library:?}");
     }
 
     #[test]
@@ -229,8 +223,7 @@ mod tests {
     fn other_libraries_are_told_by_their_names() {
         let of = |name: &str| other_by_name(Path::new(name));
         assert_eq!(of("/usr/lib/jvm/lib/server/libjvm.so"), Some("Java's own TLS"));
-        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libgnutls.so.30.34.3"), Some("GnuTLS"));
-        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libssl3.so"), Some("NSS"));
+        assert_eq!(of("/usr/lib/x86_64-linux-gnu/libwolfssl.so.35"), Some("wolfSSL"));
         assert_eq!(of("/usr/lib/x86_64-linux-gnu/libssl.so.3"), None);
     }
 }

@@ -15,7 +15,7 @@ use overhead_reading::ConnectionChoice;
 use overhead_reading::time::{duration, some_time};
 use overhead_report::text::counted;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Default number of runs of each combination in a sweep.
@@ -43,9 +43,14 @@ pub struct CaptureArgs {
     /// Further pcap filter
     #[arg(short, long, value_name = "EXPR")]
     pub filter: Option<String>,
-    /// Read plain text from the OpenSSL or BoringSSL calls of these processes; `auto`: the server's, otherwise its clients'
-    #[arg(hide_short_help = true, long, value_name = "PID|auto", value_parser = tls_processes, conflicts_with_all = ["unix", "bpf_only"])]
-    pub tls_plaintext: Option<TlsProcesses>,
+    /// Decrypt TLS with the secrets that these processes derive from now on; `auto`: all, also those that start later
+    ///
+    /// For OpenSSL, BoringSSL, Go and others, and what is built on them. The secrets are kept in memory only.
+    #[arg(hide_short_help = true, long, alias = "tls-plaintext", value_name = "PID|auto", value_parser = tls_processes, conflicts_with = "bpf_only")]
+    pub tls_keys: Option<TlsProcesses>,
+    /// With -w: also write the keys of TLS connections into the file, so that others can decrypt it
+    #[arg(hide_short_help = true, long, conflicts_with_all = ["seconds", "bytes"])]
+    pub with_keys: bool,
     /// A container, by name, id or pod, with its processes
     #[arg(help_heading = "Containers", long, value_name = "NAME|ID", conflicts_with = "unix")]
     pub container: Option<String>,
@@ -73,7 +78,7 @@ pub struct CaptureArgs {
     /// Only connections that the command's own processes open
     ///
     /// These are its descendants. What `docker exec` starts in a container is not among them.
-    #[arg(help_heading = "Command", long, requires = "command", conflicts_with_all = ["no_bpf", "bpf_only", "unix", "tls_plaintext"])]
+    #[arg(help_heading = "Command", long, requires = "command", conflicts_with_all = ["no_bpf", "bpf_only", "unix"])]
     pub only_command: bool,
     /// Run folder, or folder of a sweep [default: runs/TIME-DB]
     #[arg(help_heading = "What to keep", short = 'o', long = "output", value_name = "DIR")]
@@ -157,7 +162,7 @@ pub struct CounterArgs {
     #[arg(hide_short_help = true, long, conflicts_with = "no_bpf")]
     pub softirq: bool,
     /// Also sample system calls and CPU time by operation
-    #[arg(long, conflicts_with_all = ["no_bpf", "bpf_only", "unix", "tls_plaintext"])]
+    #[arg(long, conflicts_with_all = ["no_bpf", "bpf_only", "unix"])]
     pub sample_kernel: bool,
     /// Packets without counters
     #[arg(long, conflicts_with = "bpf_only")]
@@ -212,7 +217,8 @@ impl CaptureArgs {
             live,
             keys: self.decode.plan().keys,
             dissect: self.dissect.plan(),
-            tls: self.tls_plaintext,
+            tls: self.tls_keys,
+            with_keys: self.with_keys,
             command: CommandPlan { words: self.command, user, is_alone: self.only_command },
             limits: LimitPlan { frames: count, operations: ops, duration, warmup },
             sample: self.sample.plan(),
@@ -308,7 +314,7 @@ impl CaptureArgs {
         let needs_packets = self.counters.bpf_only
             || self.counters.sample_kernel
             || self.only_command
-            || self.tls_plaintext.is_some()
+            || self.tls_keys.is_some()
             || self.project.model().is_some();
         if !self.unix.is_empty() {
             SocketPlan::Named(self.unix.clone())
@@ -343,6 +349,9 @@ impl CaptureArgs {
 
     /// Rejects results that need another reading of the packets if not all packets are kept.
     fn check_readings(&self, rotation: RotationPlan) -> Result<()> {
+        if self.with_keys && self.write.as_ref().is_none_or(|path| path == Path::new("-")) {
+            bail_usage!("--with-keys writes into a packet file once the capture is over: name the file with -w FILE");
+        }
         let has_model = self.project.model().is_some();
         let is_read_again = self.fields || has_model;
         if self.sample.plan().cycle.is_some()

@@ -114,7 +114,7 @@ fn interface(database: &Database, interfaces: &[LiveInterface], is_own: bool) ->
 fn tls(database: &Database) -> String {
     match encryption(database.pid()) {
         Ok((names, _)) if names.is_empty() => "no library is loaded".to_owned(),
-        Ok((names, true)) => format!("{names} may be in use: then add --tls-plaintext auto"),
+        Ok((names, true)) => format!("{names} may be in use: then add --tls-keys auto"),
         Ok((names, false)) => format!("{names} may be in use: with a key log (--keylog)"),
         Err(error) => format!("not known ({error})"),
     }

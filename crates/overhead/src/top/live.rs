@@ -8,7 +8,7 @@ use overhead_live::{CaptureLimits, CaptureThreads, LivePlan};
 use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStatementRow};
 use overhead_model::record::By;
 use overhead_model::{Account, Class, Protocol};
-use overhead_reading::{DecodePlan, DissectPlan, KeyReader, Warnings};
+use overhead_reading::{DecodePlan, DissectPlan, KeyReader, PATIENCE, Warnings};
 use overhead_report::text::counted;
 use overhead_report::{Aggregate, KindKey, RowSums};
 use std::collections::BTreeMap;
@@ -55,7 +55,8 @@ impl LiveFeed {
         let keys = KeyReader::follow(&keys)?;
         let tally = Aggregate::new().with_rows_by(By::Connection);
         let dissection = DissectPlan::default().dissection(&plan.selection, keys.log(), tally, None);
-        let capturing = CaptureThreads::start(source, dissection, keys, None, (CaptureLimits::default(), None), None)?;
+        let capturing =
+            CaptureThreads::start(source, dissection, (keys, PATIENCE), None, (CaptureLimits::default(), None), None)?;
         let title = title(&plan.in_words(), &plan.ports, connections.is_default() && plan.servers.is_empty());
         Ok(Self { capturing, runtime: runtime()?, started: Instant::now(), title, is_over: false, elsewhere })
     }

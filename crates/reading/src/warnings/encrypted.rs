@@ -7,13 +7,13 @@ use overhead_report::text::counted;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// The servers that a capture can name, and whether it took the calls of TLS libraries.
+/// The servers that a capture can name, and whether it took the secrets of handshakes.
 #[derive(Clone, Debug, Default)]
 pub struct TlsServers {
     /// Addresses of the captured network namespace.
     pub local: Vec<IpAddr>,
     pub servers: Vec<TlsServer>,
-    pub has_calls: bool,
+    pub has_secrets: bool,
 }
 
 /// A process that listens in the captured network namespace.
@@ -24,7 +24,7 @@ pub struct TlsServer {
     pub comm: String,
     /// The libraries that it may encrypt with.
     pub libraries: String,
-    /// `--tls-plaintext` supports them.
+    /// `--tls-keys` supports them.
     pub is_readable: bool,
 }
 
@@ -48,14 +48,15 @@ impl TlsServers {
 
     /// Returns what opens connections of which a capture has no beginning.
     pub(super) fn remedy_midway(&self, port: u16) -> String {
-        match self.on_port(port).filter(|server| server.is_readable && !self.has_calls) {
-            Some(server) => format!(
-                "{} listens on it: repeat with `--tls-plaintext {}`, and connect the clients after the capture has begun",
-                server.title(),
-                server.pid
-            ),
-            None => "capture from the beginning of the connections, and name a key log with their keys (--keylog)"
-                .to_owned(),
+        let start = "begin the capture before they connect (restart the client, or its pool)";
+        match self.on_port(port).filter(|server| server.is_readable) {
+            _ if self.has_secrets => {
+                format!("they are older than the capture, and only a handshake shows their keys: {start}")
+            }
+            Some(server) => {
+                format!("{} listens on it: repeat with `--tls-keys {}`, and {start}", server.title(), server.pid)
+            }
+            None => format!("{start}, with `--tls-keys auto` or a key log (--keylog)"),
         }
     }
 }
@@ -75,10 +76,10 @@ impl Warnings {
         let more = servers.len() - 1;
         let others = if more > 0 { format!(" and {}", counted(more as u64, "other server")) } else { String::new() };
         let count = std::mem::take(&mut self.encrypted);
-        let remedy = match server.filter(|_| !self.tls.has_calls) {
-            Some(server) if server.is_readable => format!("repeat with `--tls-plaintext {}`", server.pid),
+        let remedy = match server.filter(|_| !self.tls.has_secrets) {
+            Some(server) if server.is_readable => format!("repeat with `--tls-keys {}`", server.pid),
             Some(_) => "have it or its client write a key log, and name that with --keylog".to_owned(),
-            None if self.tls.has_calls => "name a key log with their keys (--keylog)".to_owned(),
+            None if self.tls.has_secrets => "name a key log with their keys (--keylog)".to_owned(),
             None => remedy_elsewhere(system(selected, largest)),
         };
         self.remark(format!(
@@ -98,16 +99,17 @@ fn system(selected: &Selected, connection: &Connection) -> Option<System> {
 
 /// Returns what opens the connections of a server that is on another host.
 fn remedy_elsewhere(system: Option<System>) -> String {
-    let keys = "name a key log with their keys (--keylog)";
+    let client = "repeat with `--tls-keys auto` on its client's host";
     match system.and_then(|system| Some((system.name, system.tls_library()?))) {
-        Some((name, System::OPENSSL)) => format!(
-            "{keys}, or capture on the server's host with `--tls-plaintext auto`, as {name} usually encrypts with {}",
-            System::OPENSSL
-        ),
-        Some((name, library)) => {
-            format!("{keys}; {name} usually encrypts with {library}, whose calls --tls-plaintext does not support")
+        Some((name, library)) if library == System::JAVA => {
+            format!(
+                "{client}, or name a key log (--keylog): {name} usually encrypts with {library}, which keeps its secrets"
+            )
         }
-        None => format!("{keys}, or capture with `--tls-plaintext auto` on a host whose end uses OpenSSL or BoringSSL"),
+        Some((name, library)) => format!("{client} or its own, as {name} usually encrypts with {library}"),
+        None => format!(
+            "{client} or its own, if that end uses OpenSSL, BoringSSL, GnuTLS or Go, or name a key log (--keylog)"
+        ),
     }
 }
 
@@ -147,7 +149,7 @@ mod tests {
     fn server(libraries: &str, is_readable: bool) -> TlsServers {
         let (ports, comm, libraries) = (vec![5432], "postgres".to_owned(), libraries.to_owned());
         let servers = vec![TlsServer { ports, pid: 812, comm, libraries, is_readable }];
-        TlsServers { local: vec![[10, 0, 0, 5].into()], servers, has_calls: false }
+        TlsServers { local: vec![[10, 0, 0, 5].into()], servers, has_secrets: false }
     }
 
     #[test]
@@ -155,13 +157,13 @@ mod tests {
         let here = [connection("10.0.0.5:5432", Protocol::Pgwire, true)];
         assert_eq!(
             said(server("libssl.so.3", true), &[], &here),
-            "1 connection to postgres (process 812, libssl.so.3) is encrypted, 54.0% of the wire bytes: repeat with `--tls-plaintext 812`"
+            "1 connection to postgres (process 812, libssl.so.3) is encrypted, 54.0% of the wire bytes: repeat with `--tls-keys 812`"
         );
         let java = said(server("Java's own TLS", false), &[], &here);
         assert!(java.contains("(process 812, Java's own TLS)"), "{java}");
         assert!(java.ends_with("have it or its client write a key log, and name that with --keylog"), "{java}");
-        let again = said(TlsServers { has_calls: true, ..server("libssl.so.3", true) }, &[], &here);
-        assert!(!again.contains("--tls-plaintext"), "{again}");
+        let again = said(TlsServers { has_secrets: true, ..server("libssl.so.3", true) }, &[], &here);
+        assert!(!again.contains("--tls-keys"), "{again}");
     }
 
     #[test]
@@ -170,11 +172,21 @@ mod tests {
             said(TlsServers::default(), db, &[connection(server, protocol, true)])
         };
         let postgres = of(&[], "10.0.0.6:5432", Protocol::Pgwire);
-        assert!(postgres.contains("`--tls-plaintext auto`, as postgres usually encrypts with OpenSSL"), "{postgres}");
+        assert!(
+            postgres.contains(
+                "`--tls-keys auto` on its client's host or its own, as postgres usually encrypts with OpenSSL"
+            ),
+            "{postgres}"
+        );
         let cockroach = of(&["cockroach"], "10.0.0.6:26257", Protocol::Pgwire);
-        assert!(cockroach.contains("cockroach usually encrypts with Go's crypto/tls, whose calls"), "{cockroach}");
+        assert!(cockroach.ends_with("or its own, as cockroach usually encrypts with Go's crypto/tls"), "{cockroach}");
+        let cassandra = of(&["cassandra"], "10.0.0.6:9042", Protocol::Cql);
+        assert!(
+            cassandra.ends_with("cassandra usually encrypts with Java's own TLS, which keeps its secrets"),
+            "{cassandra}"
+        );
         let ssdb = of(&[], "10.0.0.6:8888", Protocol::Ssdb);
-        assert!(ssdb.ends_with("on a host whose end uses OpenSSL or BoringSSL"), "{ssdb}");
+        assert!(ssdb.ends_with("OpenSSL, BoringSSL, GnuTLS or Go, or name a key log (--keylog)"), "{ssdb}");
         // The port is that of a local server, but the address is not.
         let other = said(server("libssl.so.3", true), &[], &[connection("10.0.0.6:5432", Protocol::Pgwire, true)]);
         assert!(other.starts_with("1 connection to 10.0.0.6:5432 is encrypted"), "{other}");
