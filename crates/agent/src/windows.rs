@@ -64,15 +64,19 @@ pub struct CapturedWindow {
 }
 
 impl WindowPlan {
-    /// Captures the operations that start in the window, on all interfaces of the namespace, until they are answered and acknowledged.
-    pub fn capture(&self) -> Result<CapturedWindow> {
-        let counting = WorkCounting::load(self.work.as_ref());
-        let started = Instant::now();
+    fn open(&self) -> Result<LiveSource> {
         let mut options = LiveOptions::new("any");
         options.namespace.clone_from(&self.namespace);
         options.buffer_bytes = BUFFER_BYTES;
         options.filter = KernelFilter::new(self.selection.ports.iter().map(|(port, _)| *port), None);
-        let mut source = raised(|| LiveSource::open(&options))?;
+        Ok(raised(|| LiveSource::open(&options))?)
+    }
+
+    /// Captures the operations that start in the window, on all interfaces of the namespace, until they are answered and acknowledged.
+    pub fn capture(&self) -> Result<CapturedWindow> {
+        let counting = WorkCounting::load(self.work.as_ref());
+        let started = Instant::now();
+        let mut source = self.open()?;
         let reading = Instant::now();
         let mut counting = Some(counting.start());
         let mut unsure = reading.elapsed();
