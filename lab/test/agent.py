@@ -268,14 +268,41 @@ def loopback(ends, folder, agent):
     check("loopback: each series is there once", len(series) - len(set(series)), 0)
 
 
+# A server and a client of no known protocol, on a usual port, in a namespace without a container: 1,000 exchanges after a line.
+APART = """
+import socket, sys
+listener = socket.create_server(("10.63.1.2", 27017))
+client = socket.create_connection(("10.63.1.2", 27017))
+server = listener.accept()[0]
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(1000):
+    client.sendall(b"question")
+    server.recv(100)
+    server.sendall(b"answer")
+    client.recv(100)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
 def restart(folder, agent):
     """After a restart, connections that stayed open count from then on."""
     asking = connect(("10.62.1.2", 6379))
     ask(asking, b"PING\r\n")
+    network("apart", "veth-apart", "10.63.1")
+    apart = subprocess.Popen(inside("apart", sys.executable, "-c", APART), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    apart.stdout.readline()
     agent.process.kill()
     agent.process.wait()
     agent = Agent(folder)
     time.sleep(2)
+    apart.stdin.write("\n")
+    apart.stdin.flush()
+    apart.stdout.readline()
+    settled(agent)
+    check("restart: an open connection in a namespace of its own", agent.sum("payload_bytes", server="10.63.1.2:27017"), 1000.0 * (8 + 6))
+    apart.communicate("\n")
     before = agent.sum("payload_bytes", server="10.62.1.2:6379")
     for _ in range(1000):
         ask(asking, b"PING\r\n")

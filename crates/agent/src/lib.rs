@@ -166,9 +166,9 @@ impl Agent {
         MetricsServer::listen("listen", *listen, &[METRICS, ROWS], admits)
     }
 
-    /// Follows connections that are open already, in all network namespaces with servers.
+    /// Follows connections that are open already, in all network namespaces.
     fn adopt(&self) {
-        for namespace in raised(|| self.books.servers.namespaces()).into_values() {
+        for namespace in raised(servers::namespaces).into_values() {
             let adopted = raised(|| match &namespace {
                 Some(namespace) => {
                     namespace.run(|| self.follower.adopt_open()).map_err(anyhow::Error::from)?.map_err(Into::into)
@@ -343,7 +343,7 @@ impl Agent {
 
     /// Returns the next window, in the network namespace with the most traffic since its last one; `None` without traffic.
     fn plan(&mut self) -> Option<WindowPlan> {
-        let mut namespaces = raised(|| self.books.servers.namespaces());
+        let mut namespaces = raised(servers::namespaces);
         let number = self.books.flows.next_namespace(&namespaces.keys().copied().collect())?;
         let namespace = namespaces.remove(&number)?;
         let is_for_work = self.books.governor.spending.windows % work::WINDOWS == FIRST_WINDOWS;

@@ -42,8 +42,6 @@ pub struct WatchedServers {
     named: Vec<u16>,
     /// Names of containers by the inodes of their control groups, also of those that have ended.
     groups: HashMap<u64, String>,
-    /// A process of each container: clients may be in containers without servers.
-    containers: Vec<u32>,
     pub ports: Vec<u16>,
 }
 
@@ -60,8 +58,7 @@ impl WatchedServers {
         ports.sort_unstable();
         ports.dedup();
         let groups = control_groups(containers);
-        let containers = containers.all().iter().filter_map(|container| container.pids.first().copied()).collect();
-        Ok(Self { databases, named: named.to_vec(), groups, containers, ports })
+        Ok(Self { databases, named: named.to_vec(), groups, ports })
     }
 
     /// Returns the protocols that each port may have. The content decides on ports that the user named.
@@ -120,18 +117,21 @@ impl WatchedServers {
     pub fn databases(&self) -> &[Database] {
         &self.databases
     }
+}
 
-    /// Returns the network namespaces of servers, of containers and of this process, by number. Some may have ended since.
-    pub fn namespaces(&self) -> BTreeMap<u32, Option<NetworkNamespace>> {
-        let here = own_network_namespace();
-        let numbered = |pid: u32| {
-            let namespace = NetworkNamespace::from_process(pid).ok()?;
-            Some((namespace.number() as u32, Some(namespace)))
-        };
-        let elsewhere = |database: &&Database| database.network_namespace.is_some_and(|number| number != here);
-        let servers = self.databases.iter().filter(elsewhere).map(Database::pid);
-        servers.chain(self.containers.iter().copied()).filter_map(numbered).chain([(here, None)]).collect()
+/// Returns all network namespaces with processes, by number; that of this process is absent from the values. Some may have ended since.
+pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
+    let mut found = BTreeMap::from([(own_network_namespace(), None)]);
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        let Ok(link) = fs::metadata(format!("/proc/{pid}/ns/net")) else { continue };
+        if !found.contains_key(&(link.ino() as u32))
+            && let Ok(namespace) = NetworkNamespace::from_process(pid)
+        {
+            found.insert(namespace.number() as u32, Some(namespace));
+        }
     }
+    found
 }
 
 /// Returns the names of containers by the inodes of their control groups (version 2), which identify the owners of sockets.

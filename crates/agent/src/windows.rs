@@ -26,6 +26,9 @@ const MOST_HELD: usize = 32 << 20;
 /// Time for which a window follows its operations after its end.
 const FOLLOWED: Duration = Duration::from_secs(1);
 
+/// Kernel work of a window does not count if more than this part of its length passed while its counters were read.
+const MOST_UNSURE: u32 = 4;
+
 /// The kernel hands a frame over within half of this time.
 const HANDOVER: Duration = Duration::from_millis(20);
 
@@ -61,16 +64,22 @@ pub struct CapturedWindow {
 }
 
 impl WindowPlan {
-    /// Captures the operations that start in the window, on all interfaces of the namespace, until they are answered and acknowledged.
-    pub fn capture(&self) -> Result<CapturedWindow> {
-        let counting = WorkCounting::load(self.work.as_ref());
-        let started = Instant::now();
+    fn open(&self) -> Result<LiveSource> {
         let mut options = LiveOptions::new("any");
         options.namespace.clone_from(&self.namespace);
         options.buffer_bytes = BUFFER_BYTES;
         options.filter = KernelFilter::new(self.selection.ports.iter().map(|(port, _)| *port), None);
-        let mut source = raised(|| LiveSource::open(&options))?;
+        Ok(raised(|| LiveSource::open(&options))?)
+    }
+
+    /// Captures the operations that start in the window, on all interfaces of the namespace, until they are answered and acknowledged.
+    pub fn capture(&self) -> Result<CapturedWindow> {
+        let counting = WorkCounting::load(self.work.as_ref());
+        let started = Instant::now();
+        let mut source = self.open()?;
+        let reading = Instant::now();
         let mut counting = Some(counting.start());
+        let mut unsure = reading.elapsed();
         let (from_ns, mut due) = (unix_ns(), Instant::now() + self.length);
         let sampler = OperationSampler::new(self.number, link_header(source.link_type()), from_ns);
         let mut dissector = Dissector::new(self.selection.clone(), sampler).within(MOST_HELD);
@@ -81,8 +90,11 @@ impl WindowPlan {
         loop {
             let now = Instant::now();
             if let Some(counting) = counting.take_if(|_| now >= due) {
-                work = counting.end();
+                let counting = counting.stop();
                 end_ns = unix_ns();
+                unsure += now.elapsed();
+                // On a loaded machine, it is unknown when the counters were read.
+                work = if unsure > self.length / MOST_UNSURE { Ok(None) } else { counting.end() };
                 dissector.tally_mut().end_ns = end_ns;
                 (handed_over, due) = (Instant::now() + HANDOVER, Instant::now() + FOLLOWED);
                 source.wait_until(Some(handed_over));

@@ -57,10 +57,16 @@ impl WorkCounting {
         Self(self.0.map(|loaded| loaded.and_then(start)))
     }
 
-    /// Returns the server's work since the start, without operations; `None` if its processes have ended.
+    /// Ends the counting.
+    pub fn stop(self) -> Self {
+        let stop = |mut counters: KernelCounters| raised(|| counters.mark_end()).map(|()| counters);
+        Self(self.0.map(|started| started.and_then(stop)))
+    }
+
+    /// Returns the server's work between start and stop, without operations; `None` if its processes have ended.
     pub fn end(self) -> Result<Option<ServerWork>, Error> {
         let Some(mut counters) = self.0.transpose()? else { return Ok(None) };
-        let record = raised(|| counters.record_so_far())?;
+        let record = counters.record_marked()?;
         let Some(Role { syscalls, on_cpu_ns, .. }) = record.server.value() else { return Ok(None) };
         let Some(on_cpu) = on_cpu_ns.value() else { return Ok(None) };
         let syscalls = syscalls.values().map(|call| call.count).sum();

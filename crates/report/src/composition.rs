@@ -228,7 +228,7 @@ impl Composition {
             sums.windows += u64::from(has_room || !std::mem::replace(&mut merged, true));
             all.add(**bytes);
         }
-        let carried = [0, 1].map(|side| window.carried_in[side] as i64 - window.carried_out[side] as i64);
+        let carried = [0, 1].map(|side| window.carried_in[side].cast_signed() - window.carried_out[side].cast_signed());
         self.totals[group].iter_mut().zip(all.wire_bytes).for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
         self.surplus[group].iter_mut().zip(carried).for_each(|(sum, bytes)| *sum += bytes);
         self.unfinished += window.unfinished;

@@ -31,6 +31,7 @@ pub struct OperationSampler {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself, and any may hold with any other")]
 struct SampledConnection {
     ends: Option<ConnectionEnds>,
     protocol: Option<Protocol>,
@@ -169,7 +170,8 @@ impl OperationSampler {
                 Some(part) if !(is_unmatched && is_cut) => {
                     let (count, bytes) = sums.entry(part.clone()).or_default();
                     *count += 1;
-                    [within, after].into_iter().for_each(|more| add(bytes, more));
+                    add(bytes, within);
+                    add(bytes, after);
                     add(&mut carried_out, after);
                     sample.unfinished += u64::from(!operation.is_closed);
                 }
@@ -219,7 +221,8 @@ impl Tally for OperationSampler {
     fn swap_ends(&mut self) {
         let Some(connection) = self.connections.get_mut(&self.current) else { return };
         connection.ends.iter_mut().for_each(|ends| std::mem::swap(&mut ends.client, &mut ends.server));
-        [&mut connection.connect, &mut connection.carried_in].into_iter().for_each(|bytes| bytes.swap(0, 1));
+        connection.connect.swap(0, 1);
+        connection.carried_in.swap(0, 1);
     }
 
     fn listener(&mut self) -> Option<&mut dyn Listener> {

@@ -78,6 +78,11 @@ impl KernelCounters {
     /// Marks the end and returns the record so far, of all processes of both roles. Cheap enough for once a second.
     pub fn record_so_far(&mut self) -> Result<record::Counters, Error> {
         self.mark_end()?;
+        self.record_marked()
+    }
+
+    /// Returns the record until the latest [`Self::mark_end`], of all processes of both roles.
+    pub fn record_marked(&mut self) -> Result<record::Counters, Error> {
         let mut window = self.ended_window()?;
         let record = window.record(MeasuredWindow::whole_role);
         self.remarks = window.remarks;
