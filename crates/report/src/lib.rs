@@ -13,6 +13,7 @@ mod bounds;
 mod clean;
 pub mod compare;
 pub mod composition;
+mod distance;
 mod document;
 mod error;
 pub mod figure;
