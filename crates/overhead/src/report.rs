@@ -123,7 +123,9 @@ impl ReportArgs {
     fn sweep_report(&self, runs: Vec<LoadedRun>, status: u8) -> Result<u8> {
         self.for_runs_alone("a set of runs with parameters")?;
         let mut groups = grouped(runs);
-        groups.iter_mut().for_each(|(place, group)| group.name = run_folder::folder_name(place));
+        for (place, group) in &mut groups {
+            group.name = run_folder::folder_name(place);
+        }
         self.name(groups.iter_mut().map(|(path, group)| (&**path, &mut group.name)).collect())?;
         let groups: Vec<RunGroup> = groups.into_iter().map(|(_, group)| group).collect();
         let options = self.looks();
@@ -235,7 +237,9 @@ impl ReportArgs {
         }
         if self.is_sweep(&runs) {
             // Their folders have the labels, and each run is named after its place.
-            runs.iter_mut().for_each(|loaded| loaded.run.name = loaded.path.display().to_string());
+            for loaded in &mut runs {
+                loaded.run.name = loaded.path.display().to_string();
+            }
         } else {
             self.name(runs.iter_mut().map(|loaded| (&*loaded.path, &mut loaded.run.name)).collect())?;
         }

@@ -1,6 +1,6 @@
 //! A chart of modelled waiting over the round-trip time: a line per run.
 
-use crate::figure::{Panel, PanelFigure, PanelLine, PanelPoint, left_out};
+use crate::figure::{PanelFigure, PanelLine, PanelPoint, PlotPanel, left_out};
 use crate::run::NamedRun;
 use overhead_model::Spread;
 
@@ -21,7 +21,7 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<PanelFigure> {
         PanelLine { series, points: RTTS.iter().map(point).collect(), level: None }
     };
     let lines: Vec<PanelLine> = waits.iter().enumerate().map(line).collect();
-    let panel = |lines: &[PanelLine]| Panel { lines: lines.to_vec(), ..Panel::default() };
+    let panel = |lines: &[PanelLine]| PlotPanel { lines: lines.to_vec(), ..PlotPanel::default() };
     (most > least * DIFFERENT).then(|| PanelFigure {
         title: "Waiting per operation, by distance".to_owned(),
         description: "Lines: modelled waiting per operation against the round-trip time, one for each run.".to_owned(),
@@ -29,7 +29,7 @@ pub(crate) fn figure(runs: &[NamedRun]) -> Option<PanelFigure> {
         y_title: "ms of waiting per operation, modelled".to_owned(),
         places: RTTS.iter().map(ToString::to_string).collect(),
         series: waits.iter().map(|(name, _)| name.clone()).collect(),
-        panels: lines.chunks(Panel::LINES).map(panel).collect(),
+        panels: lines.chunks(PlotPanel::LINES).map(panel).collect(),
         columns: 1,
         note: format!(
             "Modelled, not measured: the round trips of everything on the connections, setup included, divided by the operations, \
