@@ -2,7 +2,7 @@
 """lab/test/article.py [BINARY] [--full] [--keep FOLDER]: the charts of an article, with real servers. Reads and inserts of Redis,
 PostgreSQL, memcached and MariaDB are swept over the depth of the pipeline and the size of the value, three runs each, and drawn together
 by one command. The driver of the last two has no pipeline, so they are level lines. Without --full, two depths and two sizes.
---keep leaves the sweeps and the report in FOLDER. Starts servers of its own on ports from 21641 on, and ends with a line like that
+--keep leaves the sweeps and the report in FOLDER. Starts servers of its own on ports from 21681 on, and ends with a line like that
 of cargo test.
 """
 
@@ -25,7 +25,7 @@ parser.add_argument("binary", nargs="?")
 parser.add_argument("--full", action="store_true")
 parser.add_argument("--keep", type=pathlib.Path)
 ARGUMENTS = parser.parse_args()
-PORT = int(os.environ.get("OVERHEAD_ARTICLE_PORT", "21641"))
+PORT = int(os.environ.get("OVERHEAD_ARTICLE_PORT", "21681"))
 DEPTHS, SIZES, RUNS, OPERATIONS = ("1,4,16,64", "16,100,10000", 3, 1920) if ARGUMENTS.full else ("1,16", "16,10000", 2, 320)
 # A driver without a pipeline is swept over sizes alone.
 SYSTEMS = {"redis": True, "postgres": True, "memcached": False, "mariadb": False}

@@ -64,7 +64,7 @@ impl SweepPlan {
                     let (reason, path) = (exit::sentence(&*error), place.path().display());
                     Err(error.context(format!("{reason}: the runs that were made are in {path}")))
                 }
-                ended => self.conclude(&progress, &place, ended),
+                ended => Self::conclude(&progress, &place, ended),
             }
         })
     }
@@ -130,7 +130,7 @@ impl SweepPlan {
     }
 
     /// Writes and draws the finished runs.
-    fn conclude(&self, progress: &SweepProgress, place: &SweepFolder, ended: Result<bool>) -> Result<FinishedSweep> {
+    fn conclude(progress: &SweepProgress, place: &SweepFolder, ended: Result<bool>) -> Result<FinishedSweep> {
         let (made, all) = progress.counts();
         let reason = match &ended {
             Ok(true) => None,

@@ -21,6 +21,8 @@ const EXAMPLES: usize = 6;
 pub struct LoadedRun {
     /// The path as given on the command line.
     pub path: PathBuf,
+    /// The folder of its sweep or repetitions; the path for any other run.
+    pub place: PathBuf,
     pub run: NamedRun,
 }
 

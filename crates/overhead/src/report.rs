@@ -101,10 +101,10 @@ impl ReportArgs {
         let options = self.options(&runs)?;
         let extras = examples::extras(&runs, &self.decode.plan(), self.bytes)?;
         in_order(&mut runs, self.order);
-        let runs: Vec<NamedRun> = runs.into_iter().map(|loaded| loaded.run).collect();
         let folder = self.folder(replaced_by_report)?;
+        let groups: Vec<RunGroup> = grouped(runs).into_iter().map(|(_, group)| group).collect();
+        let runs: Vec<NamedRun> = groups.iter().flat_map(|group| &group.runs).cloned().collect();
         let said = sentences(&runs);
-        let groups: Vec<RunGroup> = runs.into_iter().map(RunGroup::single).collect();
         let files = write_report_as(&groups, &folder, &options, &extras)?;
         print::verbatim(&print::prose(&said))?;
         listed(&files)?;
@@ -122,16 +122,9 @@ impl ReportArgs {
     /// Draws runs against the keys that distinguish them. Runs of one folder are a group.
     fn sweep_report(&self, runs: Vec<LoadedRun>, status: u8) -> Result<u8> {
         self.for_runs_alone("a set of runs with parameters")?;
-        let mut groups: Vec<(PathBuf, RunGroup)> = Vec::new();
-        for LoadedRun { path, run } in runs {
-            let place = if run.run.parameters.is_empty() { path } else { sweep_of(&path) };
-            match groups.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, group)) => group.runs.push(run),
-                None => {
-                    let name = run_folder::folder_name(&place);
-                    groups.push((place, RunGroup { name, runs: vec![run] }));
-                }
-            }
+        let mut groups = grouped(runs);
+        for (place, group) in &mut groups {
+            group.name = run_folder::folder_name(place);
         }
         self.name(groups.iter_mut().map(|(path, group)| (&**path, &mut group.name)).collect())?;
         let groups: Vec<RunGroup> = groups.into_iter().map(|(_, group)| group).collect();
@@ -202,12 +195,16 @@ impl ReportArgs {
     /// Loads the runs. Skips paths that are not runs, because a shell's `runs/*` may include other files.
     fn load(&self) -> Result<(Vec<LoadedRun>, u8)> {
         let (mut runs, mut skipped, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        let mut paths: Vec<PathBuf> = Vec::new();
-        for path in &self.runs {
-            // A shell's `sweep/*` may name a run twice: by itself, and by its folder.
-            paths.extend(runs_below(path)?.into_iter().filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+        let mut paths: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for given in &self.runs {
+            for path in runs_below(given)? {
+                // A shell's `sweep/*` may name a run twice: by itself, and by its folder.
+                if !paths.iter().any(|(known, _)| *known == path) {
+                    paths.push((path, given.clone()));
+                }
+            }
         }
-        for path in &paths {
+        for (path, given) in &paths {
             if load_of(path)?.is_some() {
                 let path = path.display();
                 others
@@ -215,7 +212,10 @@ impl ReportArgs {
                 continue;
             }
             match overhead_reading::load(path, &self.decode.plan()) {
-                Ok(run) => runs.push(LoadedRun { path: path.clone(), run }),
+                Ok(run) => {
+                    let place = if run.run.parameters.is_empty() { given.clone() } else { sweep_of(path) };
+                    runs.push(LoadedRun { path: path.clone(), place, run });
+                }
                 Err(error) if path.exists() => skipped.push(error),
                 Err(error) => return Err(error),
             }
@@ -237,7 +237,9 @@ impl ReportArgs {
         }
         if self.is_sweep(&runs) {
             // Their folders have the labels, and each run is named after its place.
-            runs.iter_mut().for_each(|loaded| loaded.run.name = loaded.path.display().to_string());
+            for loaded in &mut runs {
+                loaded.run.name = loaded.path.display().to_string();
+            }
         } else {
             self.name(runs.iter_mut().map(|loaded| (&*loaded.path, &mut loaded.run.name)).collect())?;
         }
@@ -295,12 +297,30 @@ fn drop_common_prefix(names: &mut [&mut String]) {
     let ends = first.char_indices().filter(|(_, c)| is_between(*c)).map(|(at, c)| at + c.len_utf8());
     let is_common = |end: &usize| rest.iter().all(|name| name.get(..*end) == first.get(..*end));
     let leaves_words = |end: &usize| {
-        std::iter::once(&**first).chain(rest.iter().map(|name| &**name)).all(|name: &String| name.len() > *end)
+        std::iter::once(&**first).chain(rest.iter().map(|name| &**name)).all(|name: &String| {
+            // `run-1` and `run-2` are no 1 and 2.
+            name.get(*end..).is_some_and(|rest| rest.contains(|letter: char| !letter.is_ascii_digit()))
+        })
     };
     let Some(end) = ends.take_while(is_common).filter(leaves_words).last() else { return };
     for name in names {
         name.replace_range(..end, "");
     }
+}
+
+/// Groups the runs of one folder. A group of one run has its name.
+fn grouped(runs: Vec<LoadedRun>) -> Vec<(PathBuf, RunGroup)> {
+    let mut groups: Vec<(PathBuf, RunGroup)> = Vec::new();
+    for LoadedRun { place, run, .. } in runs {
+        match groups.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, group)) => {
+                group.name = run_folder::folder_name(&place);
+                group.runs.push(run);
+            }
+            None => groups.push((place, RunGroup::single(run))),
+        }
+    }
+    groups
 }
 
 fn in_order(runs: &mut [LoadedRun], order: RunOrder) {
@@ -349,5 +369,6 @@ mod tests {
         assert_eq!(told(&["a-", "a-b"]), ["a-", "a-b"]);
         assert_eq!(told(&["a-b", "a-b"]), ["b", "b"]);
         assert_eq!(told(&["a-b"]), ["a-b"]);
+        assert_eq!(told(&["redis-run-1", "redis-run-2"]), ["run-1", "run-2"]);
     }
 }

@@ -13,6 +13,7 @@ mod bounds;
 mod clean;
 pub mod compare;
 pub mod composition;
+mod distance;
 mod document;
 mod error;
 pub mod figure;
@@ -42,8 +43,8 @@ pub use aggregate::{Aggregate, KindKey, OperationKind, RowSums, RunFacts, Shared
 pub use document::{Document, Fact, json};
 pub use error::ReportError;
 pub use figure::{
-    DotFigure, DotRow, Line, LineFigure, Panel, PanelFigure, PanelLine, PanelPoint, Plot, PlotStyle, ReportOptions,
-    StackFigure, StackRow, Theme, draw,
+    ChartAxes, DotFigure, DotRow, Line, LineFigure, PanelFigure, PanelLine, PanelPoint, Plot, PlotPanel, PlotStyle,
+    ReportOptions, StackFigure, StackRow, Theme, draw,
 };
 pub use grid::Style;
 pub use page::{ExampleFrame, ExamplePiece, PageExample, PageExtras, PageFinding, sentences};
@@ -53,6 +54,6 @@ pub use run::{NamedRun, load_named_run, load_run, parse_run};
 pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
 pub use summary::{systems, window_ns, workload_count as workload_operations};
-pub use sweep::{ChartAxes, Sweep};
+pub use sweep::Sweep;
 pub use text::{Columns, OperationColumn};
 pub use view::{ViewOptions, numbered, price, view};

@@ -17,7 +17,7 @@ use crate::text::columns::OperationColumn;
 use crate::text::table::{self, TableRows};
 use crate::text::{beside_the_workload, distribution, facts};
 use crate::view::with_statements;
-use crate::{latencies, ranges, series, sweep};
+use crate::{distance, latencies, ranges, series, sweep};
 use overhead_files::OutputFolder;
 use overhead_model::Run;
 use overhead_model::record::{OperationRow, ViewRow};
@@ -100,17 +100,26 @@ pub fn write_report_as(
     let files = if sweep::is_sweep(groups.iter().flat_map(|group| &group.runs), &options.axes) {
         sweep::contents(groups, options)?
     } else {
-        let runs: Vec<NamedRun> = groups.iter().flat_map(|group| &group.runs).cloned().collect();
-        contents(&runs, options, extras)?
+        contents(groups, options, extras)?
     };
     report_folder::write(folder, &REPORT_FILES, files)
 }
 
 /// Returns the files with their contents.
-fn contents(runs: &[NamedRun], options: &ReportOptions, extras: &PageExtras) -> Result<Vec<ReportFile>, ReportError> {
-    // Draw statements separately if an operation has several.
-    let drawn: Vec<NamedRun> =
+fn contents(groups: &[RunGroup], options: &ReportOptions, extras: &PageExtras) -> Result<Vec<ReportFile>, ReportError> {
+    let runs: Vec<NamedRun> = groups.iter().flat_map(|group| &group.runs).cloned().collect();
+    let runs = runs.as_slice();
+    // Draw statements separately if an operation has several, and repeated runs under one name.
+    let names = groups.iter().flat_map(|group| {
+        group.runs.iter().map(|named| match &*group.runs {
+            [_] => &named.name,
+            _ => &group.name,
+        })
+    });
+    let told: Vec<NamedRun> =
         runs.iter().map(|named| NamedRun::new(&*named.name, with_statements(&named.run, REPORT_STATEMENTS))).collect();
+    let drawn: Vec<NamedRun> =
+        told.iter().zip(names).map(|(of, name)| NamedRun::new(&**name, of.run.clone())).collect();
     let title = options.title.clone().unwrap_or_else(|| title(runs));
     let small = ReportOptions { width: Some(NARROW), ..options.clone() };
     let mut inline = vec![PageFigure {
@@ -124,11 +133,12 @@ fn contents(runs: &[NamedRun], options: &ReportOptions, extras: &PageExtras) -> 
     let plots = ranges::figure(runs).map(|figure| (ranges::NAME, Plot::Dots(figure))).into_iter();
     let lines = latencies::figures(runs).into_iter().chain(series::figures(&extras.series));
     let lines = lines.map(|(name, figure)| (name, Plot::Lines(figure)));
+    let plots = distance::figure(runs).map(|figure| (distance::NAME, Plot::Panels(figure))).into_iter().chain(plots);
     let system = options.title.clone().unwrap_or_else(|| listed(&systems(runs.iter().map(|named| &named.run))));
     let (further, images) = report_folder::drawn(&system, plots.chain(lines), options.style())?;
     inline.extend(further);
     let [svg, png] = draw(&drawn, &title, options)?;
-    let tables = titled_markdown(&title, &drawn).into_bytes();
+    let tables = titled_markdown(&title, &told).into_bytes();
     let page = page::render_runs(runs, &inline, options.page_theme(), &title, extras)?.into_bytes();
     let contents = [("overhead.svg", svg), ("overhead.png", png), (TABLES_FILE, tables), (PAGE_FILE, page)];
     Ok(contents.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).chain(images).collect())

@@ -33,7 +33,9 @@ pub(crate) fn paragraphs(runs: &[NamedRun], is_bare: bool) -> Vec<Paragraph> {
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     paragraphs.extend(data_difference(runs).map(|note| led("Note:", ALARM, &note, WARNED)));
     if !is_bare {
-        paragraphs.push(led("How to read:", STRONG, HOW_TO_READ, PLAIN));
+        let is_repeated = runs.windows(2).any(|pair| pair[0].name == pair[1].name);
+        let how = if is_repeated { format!("{HOW_TO_READ} {REPEATED}") } else { HOW_TO_READ.to_owned() };
+        paragraphs.push(led("How to read:", STRONG, &how, PLAIN));
         if !common.is_empty() {
             paragraphs.push(led("All runs:", STRONG, &sentence(&common), PLAIN));
         }
@@ -48,6 +50,9 @@ pub(crate) fn paragraphs(runs: &[NamedRun], is_bare: bool) -> Vec<Paragraph> {
     }
     paragraphs
 }
+
+const REPEATED: &str = "Of repeated runs, each bar is that of the median; the thin line below it reaches from the smallest to the \
+largest.";
 
 pub(crate) const HOW_TO_READ: &str = "Grey is frame headers, red frames without payload and repeats, blue to green (violet for TLS) \
 the protocol, amber your own data. System calls and CPU are those of all processes of a role, over all operations of the run.";

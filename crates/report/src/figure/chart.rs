@@ -12,7 +12,7 @@ use crate::summary::{
 };
 use crate::sums::kind;
 use overhead_model::record::{OperationRow, Role};
-use overhead_model::{Account, Amounts};
+use overhead_model::{Account, Amounts, Spread};
 use std::collections::BTreeSet;
 
 pub(crate) struct Chart {
@@ -54,8 +54,44 @@ pub(crate) struct Panel {
     pub whole_run: bool,
 }
 
-/// Parts stacked from zero, or why there are none.
-pub(crate) type Bar = Result<Vec<BarPart>, String>;
+/// A bar, or why there is none.
+pub(crate) type Bar = Result<BarStack, String>;
+
+/// Parts stacked from zero.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BarStack {
+    pub parts: Vec<BarPart>,
+    /// The smallest and the largest sum of repeated runs; `None` for a single one.
+    pub range: Option<(f64, f64)>,
+}
+
+impl BarStack {
+    fn new(parts: Vec<BarPart>) -> Self {
+        Self { parts, range: None }
+    }
+
+    fn sum(&self) -> f64 {
+        self.parts.iter().map(|part| part.value).sum()
+    }
+}
+
+/// Returns the bar with the median sum (of an even number, the smaller), with the range of all.
+fn median_bar(bars: impl Iterator<Item = Bar>) -> Bar {
+    let mut measured = Vec::new();
+    let mut absent = None;
+    for bar in bars {
+        match bar {
+            Ok(bar) => measured.push(bar),
+            Err(reason) => absent = absent.or(Some(reason)),
+        }
+    }
+    measured.sort_by(|a, b| a.sum().total_cmp(&b.sum()));
+    let ends = measured.first().zip(measured.last()).map(|(least, most)| (least.sum(), most.sum()));
+    let range = ends.filter(|_| measured.len() > 1);
+    let middle = measured.len().saturating_sub(1) / 2;
+    let median = measured.into_iter().nth(middle).map(|bar| BarStack { range, ..bar });
+    median.ok_or_else(|| absent.unwrap_or_default())
+}
 
 /// A part of a bar in the panel's unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +102,8 @@ pub(crate) struct BarPart {
 
 /// An operation to draw, with its run.
 pub(crate) struct Drawn<'a> {
-    pub named: &'a NamedRun,
+    /// Its repeated runs; one without repetitions.
+    pub group: &'a [NamedRun],
     /// `None` for a run without workload.
     pub operation: Option<&'a OperationRow>,
     pub row: BarRow,
@@ -78,15 +115,16 @@ impl Chart {
         Self::choosing(runs, operations_per_run, &[])
     }
 
-    /// Builds a chart of each run's largest operations, or of the operations with these names if there are any.
+    /// Builds a chart of each run's largest operations, or of the operations with these names if there are any. Neighbours with
+    /// one name are repeated runs, which share their rows.
     pub(crate) fn choosing(runs: &[NamedRun], operations_per_run: Option<usize>, names: &[String]) -> Self {
-        let room = (FIGURE_ROWS / runs.len().max(1)).max(1);
+        let groups = || runs.chunk_by(|one, next| one.name == next.name);
+        let room = (FIGURE_ROWS / groups().count().max(1)).max(1);
         // Keep comparable operations of the runs in the same order.
         let mut order: Vec<&str> = Vec::new();
-        let drawn: Vec<Drawn<'_>> = runs
-            .iter()
-            .flat_map(|named| {
-                let all = workload(&named.run);
+        let drawn: Vec<Drawn<'_>> = groups()
+            .flat_map(|group| {
+                let all = workload(&group[0].run);
                 let mut chosen = match operations_per_run {
                     _ if !names.is_empty() => all.iter().copied().filter(|row| is_named(row, names)).collect(),
                     Some(limit) => all.iter().copied().take(limit.max(1)).collect(),
@@ -94,7 +132,7 @@ impl Chart {
                 };
                 order.extend(chosen.iter().map(|row| kind(&row.name)));
                 chosen.sort_by_key(|row| order.iter().position(|known| *known == kind(&row.name)));
-                drawn_rows(named, &all, &chosen)
+                drawn_rows(group, &all, &chosen)
             })
             .collect();
         let mut panels = vec![bytes(&drawn), syscalls(&drawn, runs), cpu(&drawn, runs)];
@@ -128,7 +166,7 @@ impl Chart {
 impl Panel {
     pub(crate) fn max(&self) -> f64 {
         let bars = self.rows.iter().flatten().flatten().filter_map(|bar| bar.as_ref().ok());
-        bars.map(|parts| parts.iter().map(|part| part.value).sum()).fold(0.0, f64::max)
+        bars.map(|bar| bar.range.map_or_else(|| bar.sum(), |(_, most)| most)).fold(0.0, f64::max)
     }
 
     /// Returns whether it has any bar. Bytes are always available.
@@ -142,13 +180,14 @@ pub(crate) fn is_named(row: &OperationRow, names: &[String]) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(&row.name))
 }
 
-fn drawn_rows<'a>(named: &'a NamedRun, all: &[&'a OperationRow], chosen: &[&'a OperationRow]) -> Vec<Drawn<'a>> {
+fn drawn_rows<'a>(group: &'a [NamedRun], all: &[&'a OperationRow], chosen: &[&'a OperationRow]) -> Vec<Drawn<'a>> {
+    let named = &group[0];
     let last = chosen.len().saturating_sub(1);
     let drawn = |(at, operation)| {
         let bounds = LowerBounds::new(&named.run);
         let (words, count, total) = match operation {
             None => ("no workload operations".to_owned(), String::new(), String::new()),
-            Some(operation) => words(operation, bounds),
+            Some(operation) => words(group, operation, bounds),
         };
         let row = BarRow {
             run: shortened(&clean(&named.name), FIGURE_NAME_CHARS),
@@ -160,7 +199,7 @@ fn drawn_rows<'a>(named: &'a NamedRun, all: &[&'a OperationRow], chosen: &[&'a O
             remainder: if at == last { remainder(all, chosen) } else { None },
             at_least: bounds.wire,
         };
-        Drawn { named, operation, row }
+        Drawn { group, operation, row }
     };
     if chosen.is_empty() {
         return vec![drawn((0, None))];
@@ -168,15 +207,27 @@ fn drawn_rows<'a>(named: &'a NamedRun, all: &[&'a OperationRow], chosen: &[&'a O
     chosen.iter().map(|row| Some(*row)).enumerate().map(drawn).collect()
 }
 
-fn words(row: &OperationRow, bounds: LowerBounds) -> (String, String, String) {
+/// Returns the operation in each of these runs that has it.
+fn repeated<'a>(group: &'a [NamedRun], row: &OperationRow) -> impl Iterator<Item = &'a OperationRow> {
+    let is_it = |of: &&OperationRow| {
+        (&of.protocol, of.class, &of.name, &of.via) == (&row.protocol, row.class, &row.name, &row.via)
+    };
+    group.iter().filter_map(move |named| named.run.operations.iter().find(is_it))
+}
+
+/// Returns the operation, its count, and its bytes: of repeated runs, the median and the range.
+fn words(group: &[NamedRun], row: &OperationRow, bounds: LowerBounds) -> (String, String, String) {
     let name = clean(&row.name);
     let operation = if row.via.is_empty() { name } else { format!("{name} · {}", clean(&row.via)) };
-    let count = format!("n = {}", grouped(row.samples()));
-    let total = match per_operation(both_sides(row).total(), row.samples()) {
-        Some(mean) => bounds.wire(format!("{} B/op", bytes_label(mean))),
-        None => String::new(),
-    };
-    (operation, count, total)
+    let runs = if group.len() > 1 { format!(", {} runs", group.len()) } else { String::new() };
+    let count = format!("n = {}{runs}", grouped(row.samples()));
+    let means = repeated(group, row).filter_map(|row| per_operation(both_sides(row).total(), row.samples()));
+    let total = Spread::from_values(&means.collect::<Vec<_>>()).map(|Spread { median, min, max, .. }| {
+        let [median, min, max] = [median, min, max].map(bytes_label);
+        let range = if min == max { String::new() } else { format!(" ({min}-{max})") };
+        bounds.wire(format!("{median} B/op{range}"))
+    });
+    (operation, count, total.unwrap_or_default())
 }
 
 /// Summarises the number and size of the omitted operations, unless they are negligible.
@@ -207,11 +258,15 @@ pub(crate) fn bytes(drawn: &[Drawn<'_>]) -> Panel {
         let bar = |amounts: &Amounts, count| {
             amounts.iter().filter_map(|(account, bytes)| part(bytes, count, palette::account(account))).collect()
         };
-        Some(match row {
-            Ok(row) => [&row.request, &row.response].map(|side| match &side.unseen {
+        let of_side = |row: &OperationRow, at: usize| {
+            let side = [&row.request, &row.response][at];
+            match &side.unseen {
                 Some(reason) => Err(reason.clone()),
-                None => Ok(bar(&side.accounts, row.samples())),
-            }),
+                None => Ok(BarStack::new(bar(&side.accounts, row.samples()))),
+            }
+        };
+        Some(match row {
+            Ok(row) => [0, 1].map(|at| median_bar(repeated(drawn.group, row).map(|row| of_side(row, at)))),
             Err(reason) => [Err(reason.clone()), Err(reason)],
         })
     });
@@ -242,15 +297,17 @@ fn part(total: u64, count: u64, color: Rgb) -> Option<BarPart> {
 
 /// Places both roles' bars at the first row of each run, because counters cover the whole run.
 fn by_role(drawn: &[Drawn<'_>], bar: impl Fn(&Role, u64) -> Bar) -> Vec<Option<[Bar; 2]>> {
-    let of_run = |named: &NamedRun| {
+    let of_run = |named: &NamedRun, role| {
         let count = workload_count(&named.run);
-        RoleName::ALL.map(|role| match whole_run_counters(&named.run, role) {
+        match whole_run_counters(&named.run, role) {
             Err(reason) => Err(reason.to_owned()),
             Ok(_) if count == 0 => Err(NO_OPERATIONS.to_owned()),
             Ok(role) => bar(role, count),
-        })
+        }
     };
-    drawn.iter().map(|drawn| drawn.row.first.then(|| of_run(drawn.named))).collect()
+    let of_group =
+        |group: &[NamedRun]| RoleName::ALL.map(|role| median_bar(group.iter().map(|named| of_run(named, role))));
+    drawn.iter().map(|drawn| drawn.row.first.then(|| of_group(drawn.group))).collect()
 }
 
 /// Returns the measured roles with their runs' operation counts.
@@ -271,7 +328,7 @@ pub(crate) fn syscalls(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
         let parts = named.filter_map(|(name, color)| part(of_name(role, name), count, *color));
         let rest =
             role.syscalls.iter().filter(|(name, _)| !shown.contains(&&***name)).map(|(_, call)| call.count).sum();
-        Ok(parts.chain(part(rest, count, OTHER_SYSCALLS)).collect())
+        Ok(BarStack::new(parts.chain(part(rest, count, OTHER_SYSCALLS)).collect()))
     });
     let legend =
         SYSCALLS.iter().filter(|(name, _)| shown.contains(name)).map(|(name, color)| ((*name).to_owned(), *color));
@@ -309,7 +366,7 @@ pub(crate) fn cpu(drawn: &[Drawn<'_>], runs: &[NamedRun]) -> Panel {
     let rows = by_role(drawn, |role, count| {
         let [user, kernel] = unit.amounts(role).map_err(clean)?;
         let parts = [part(user, count, USER), part(kernel, count, KERNEL)].into_iter().flatten();
-        Ok(parts.map(|part| BarPart { value: part.value / scale, ..part }).collect())
+        Ok(BarStack::new(parts.map(|part| BarPart { value: part.value / scale, ..part }).collect()))
     });
     Panel {
         title: if unit == CpuUnit::OnCpuNs { "CPU time per operation" } else { "CPU cycles per operation" },

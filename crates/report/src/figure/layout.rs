@@ -51,6 +51,9 @@ const ROW_GAP: f64 = 8.0;
 const RUN_GAP: f64 = 7.0;
 const REMAINDER: f64 = 16.0;
 
+/// Height of the strokes at the ends of the range of repeated runs.
+const RANGE_END: f64 = 4.0;
+
 /// Sizes of a legend entry.
 pub(super) const SWATCH: f64 = 10.0;
 pub(super) const SWATCH_GAP: f64 = 4.0;
@@ -341,12 +344,19 @@ fn bracket(scene: &mut Scene, x: f64, top: f64, bottom: f64) {
 
 /// Draws stacked parts and their sum, marked if it is a lower bound.
 fn bar(scene: &mut Scene, panel: &Panel, place: &PanelPlace, content: &Bar, y: f64, at_least: bool) {
-    let parts = match content {
-        Ok(parts) => parts,
+    let content = match content {
+        Ok(content) => content,
         Err(reason) => return absent_bar(scene, place, reason, y),
     };
     let mark = if at_least { Some(AT_LEAST) } else { None };
-    stack(scene, parts, panel.print, mark, &place.scale, y);
+    stack(scene, &content.parts, panel.print, mark, &place.scale, y);
+    if let Some((least, most)) = content.range.filter(|(least, most)| least < most) {
+        let (from, to, y) = (place.scale.at(least), place.scale.at(most), y + BAR);
+        scene.line((from, y), (to, y), INK);
+        for x in [from, to] {
+            scene.line((x, y - RANGE_END), (x, y), INK);
+        }
+    }
 }
 
 /// Draws adjacent parts from zero, then a mark and their sum.

@@ -18,7 +18,6 @@ mod svg;
 
 use crate::error::ReportError;
 use crate::run::NamedRun;
-use crate::sweep::ChartAxes;
 pub(crate) use caption::{HOW_TO_READ, left_out, only_in_table};
 use chart::Chart;
 pub use dots::{DotFigure, DotRow};
@@ -26,7 +25,7 @@ pub use lines::{Band, Line, LineFigure, TimeAxis};
 use overhead_model::Account;
 use palette::Rgb;
 pub(crate) use palette::THEMED;
-pub use panels::{Panel, PanelFigure, PanelLine, PanelPoint};
+pub use panels::{PanelFigure, PanelLine, PanelPoint, PlotPanel};
 pub use plot::Plot;
 pub(crate) use plot::titled;
 use scene::Scene;
@@ -67,6 +66,17 @@ impl PlotStyle {
 pub enum Theme {
     Light,
     Dark,
+}
+
+/// The keys that a chart is drawn by: a parameter, `system` or `run`; `None` for one that suits the runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChartAxes {
+    /// The key of the horizontal axis.
+    pub x: Option<String>,
+    /// The key that each line has a value of.
+    pub series: Option<String>,
+    /// The key that each panel has a value of.
+    pub facet: Option<String>,
 }
 
 /// Choices for the charts and the page of a report.

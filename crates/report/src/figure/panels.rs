@@ -28,7 +28,7 @@ pub struct PanelFigure {
     /// Names of the lines, in the order of their colours.
     pub series: Vec<String>,
     /// The panels, row by row.
-    pub panels: Vec<Panel>,
+    pub panels: Vec<PlotPanel>,
     /// Panels in a row, if the width permits.
     pub columns: usize,
     /// How to read the chart. A page prints equal texts once.
@@ -39,9 +39,9 @@ pub struct PanelFigure {
     pub style: PlotStyle,
 }
 
-/// A panel with at most [`Panel::LINES`] lines, or with bands.
+/// A panel with at most [`PlotPanel::LINES`] lines, or with bands.
 #[derive(Clone, Debug, Default)]
-pub struct Panel {
+pub struct PlotPanel {
     /// Heading; empty for a single panel.
     pub name: String,
     /// Lines, in any order.
@@ -72,7 +72,7 @@ pub struct PanelPoint {
     pub is_incomplete: bool,
 }
 
-impl Panel {
+impl PlotPanel {
     /// Maximum lines in a panel: more cannot be told apart.
     pub const LINES: usize = 5;
 
@@ -149,12 +149,13 @@ pub(super) fn laid_out(figure: &PanelFigure, title: Option<&str>) -> Result<Scen
 fn axes(figure: &PanelFigure) -> Option<Vec<Axis>> {
     let has_bands = figure.panels.iter().any(|panel| !panel.bands.is_empty());
     if has_bands {
-        let values = |row: &[Panel]| row.iter().flat_map(Panel::values).map(|sum| sum * HEADROOM).collect::<Vec<_>>();
-        let row = |row: &[Panel]| Axis::over(values(row).into_iter(), false, Axis::logarithmic);
+        let values =
+            |row: &[PlotPanel]| row.iter().flat_map(PlotPanel::values).map(|sum| sum * HEADROOM).collect::<Vec<_>>();
+        let row = |row: &[PlotPanel]| Axis::over(values(row).into_iter(), false, Axis::logarithmic);
         let all: Vec<Option<Axis>> = figure.panels.chunks(figure.columns.max(1)).map(row).collect();
         return all.into_iter().collect();
     }
-    let values: Vec<f64> = figure.panels.iter().flat_map(Panel::values).collect();
+    let values: Vec<f64> = figure.panels.iter().flat_map(PlotPanel::values).collect();
     let ends = values.iter().fold((f64::INFINITY, 0.0), |ends: (f64, f64), of| (ends.0.min(*of), ends.1.max(*of)));
     let is_wide = ends.0 > 0.0 && ends.1 > WIDE * ends.0;
     Some(vec![Axis::over(values.into_iter(), is_wide, Axis::logarithmic)?])
@@ -162,7 +163,7 @@ fn axes(figure: &PanelFigure) -> Option<Vec<Axis>> {
 
 /// Returns the names of the lines, or the accounts of the bands, with their colours.
 fn entries(figure: &PanelFigure) -> Vec<(String, Rgb)> {
-    let stacks = || figure.panels.iter().flat_map(Panel::stacks);
+    let stacks = || figure.panels.iter().flat_map(PlotPanel::stacks);
     let has = |stack: &[(Account, f64)], account| {
         stack.iter().any(|(of, bytes)| *of == account && *bytes > sum(stack) * VISIBLE)
     };
@@ -208,12 +209,12 @@ fn parts(places: &[String]) -> Vec<f64> {
 }
 
 /// Returns the lines of a panel's name: one if it fits, or one for each of its parts.
-fn name_lines(panel: &Panel, width: f64) -> Vec<String> {
+fn name_lines(panel: &PlotPanel, width: f64) -> Vec<String> {
     let parts = if NAME.width(&panel.name) <= width { vec![&*panel.name] } else { panel.name.split(", ").collect() };
     parts.into_iter().filter(|part| !part.is_empty()).map(|part| NAME.fitted(part, width)).collect()
 }
 
-fn draw(scene: &mut Scene, figure: &PanelFigure, panel: &Panel, axis: &Axis, field: &PlotField, has_labels: bool) {
+fn draw(scene: &mut Scene, figure: &PanelFigure, panel: &PlotPanel, axis: &Axis, field: &PlotField, has_labels: bool) {
     let names = name_lines(panel, field.right - field.left);
     for (above, name) in names.iter().rev().enumerate() {
         scene.text(name, (field.left, field.top - 9.0 - NAME_LEADING * above as f64), Anchor::Start, NAME);
@@ -261,7 +262,7 @@ fn points(scene: &mut Scene, line: &PanelLine, color: Rgb, place: impl Fn(usize,
 }
 
 /// Stacks the accounts at each place, joins those of neighbours, and writes the sums above.
-fn bands(scene: &mut Scene, panel: &Panel, xs: &[f64], field: &PlotField, y: impl Fn(f64) -> Option<f64>) {
+fn bands(scene: &mut Scene, panel: &PlotPanel, xs: &[f64], field: &PlotField, y: impl Fn(f64) -> Option<f64>) {
     let edges = |stack: &[(Account, f64)]| {
         let mut sum = 0.0;
         let ends = Account::ALL.into_iter().map(|account| {
@@ -277,7 +278,7 @@ fn bands(scene: &mut Scene, panel: &Panel, xs: &[f64], field: &PlotField, y: imp
         let mut below = [zero; 2];
         for (account, above) in Account::ALL.into_iter().zip(from.iter().zip(to)) {
             let corners = [(left, below[0]), (left, *above.0), (right, *above.1), (right, below[1])];
-            if below != [*above.0, *above.1] {
+            if below[0] > *above.0 || below[1] > *above.1 {
                 scene.quad(corners, palette::account(account));
             }
             below = [*above.0, *above.1];
@@ -302,7 +303,7 @@ fn bands(scene: &mut Scene, panel: &Panel, xs: &[f64], field: &PlotField, y: imp
 }
 
 /// Writes the sums of the stacks, clear of the bands between them, as far as they have room.
-fn totals(scene: &mut Scene, panel: &Panel, stacks: &[Option<Vec<f64>>], xs: &[f64]) {
+fn totals(scene: &mut Scene, panel: &PlotPanel, stacks: &[Option<Vec<f64>>], xs: &[f64]) {
     let mut free = f64::NEG_INFINITY;
     let top = |at: Option<usize>| stacks.get(at?)?.as_ref()?.last().copied();
     for (at, (stack, x)) in panel.bands.iter().zip(xs).enumerate() {
@@ -338,7 +339,7 @@ mod tests {
             level: None,
         };
         let lines: Vec<PanelLine> = values.into_iter().enumerate().map(line).collect();
-        let panel = |name: &str| Panel { name: name.to_owned(), lines: lines.clone(), ..Panel::default() };
+        let panel = |name: &str| PlotPanel { name: name.to_owned(), lines: lines.clone(), ..PlotPanel::default() };
         PanelFigure {
             title: "Bytes per operation".to_owned(),
             x_title: "depth".to_owned(),
@@ -390,8 +391,10 @@ mod tests {
     #[test]
     fn bands_add_up_and_a_row_has_its_own_axis() {
         let stack = |bytes: f64| vec![(Account::Tcp, bytes / 4.0), (Account::Data, bytes * 3.0 / 4.0)];
-        let panel =
-            |bytes: f64| Panel { bands: vec![stack(bytes), stack(bytes / 2.0), Vec::new()], ..Panel::default() };
+        let panel = |bytes: f64| PlotPanel {
+            bands: vec![stack(bytes), stack(bytes / 2.0), Vec::new()],
+            ..PlotPanel::default()
+        };
         let figure = PanelFigure {
             places: ["1", "4", "16"].map(str::to_owned).into(),
             panels: [100.0, 80.0, 10_000.0, 9_000.0].map(panel).into(),

@@ -376,3 +376,30 @@ fn a_figure_without_a_caption_keeps_its_warnings() {
     assert!(whole.is_empty(), "{whole:?}");
     assert!(warned.iter().any(|word| word == "Warning:"), "{warned:?}");
 }
+
+/// A bar of repeated runs is that of the run with the median, and the line below it reaches over all.
+#[test]
+fn repeated_runs_share_a_row_with_their_median_and_range() {
+    let runs: Vec<NamedRun> = [1, 3, 2]
+        .into_iter()
+        .map(|times| {
+            let mut named = NamedRun { name: "repeated".to_owned(), ..fixture::redis_live() };
+            named.run.operations.retain(|row| row.name == "GET");
+            for row in &mut named.run.operations {
+                row.response.accounts[Account::Data] *= times;
+            }
+            named
+        })
+        .collect();
+    let [one, three, two] = [0, 1, 2].map(|at| Chart::new(&runs[at..=at], None));
+    let all = Chart::new(&runs, None);
+    assert_eq!(all.rows.len(), one.rows.len(), "the runs share their rows");
+    let response = |chart: &Chart| chart.panels[0].rows[0].as_ref().unwrap()[1].clone().unwrap();
+    assert_eq!(response(&all).parts, response(&two).parts);
+    let sum = |chart: &Chart| response(chart).parts.iter().map(|part| part.value).sum::<f64>();
+    assert_eq!((response(&all).range, response(&one).range), (Some((sum(&one), sum(&three))), None));
+    assert!(all.rows[0].count.ends_with(", 3 runs") && all.rows[0].total.contains('('), "{:?}", all.rows[0].total);
+    assert!(said(&runs).contains("Of repeated runs, each bar is that of the median"));
+    let long = scene_of(&runs).marks.len() - scene_of(&runs[2..]).marks.len();
+    assert!(long > 0, "the range is drawn");
+}

@@ -1,19 +1,9 @@
 //! The keys that distinguish runs, and the part that each plays in a chart.
 
+use crate::figure::ChartAxes;
 use crate::limits::FACETS;
 use crate::run::{NamedRun, RunGroup};
 use crate::summary::{distinct, listed, systems};
-
-/// The keys that a chart is drawn by: a parameter, `system` or `run`; `None` for one that suits the runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChartAxes {
-    /// The key of the horizontal axis.
-    pub x: Option<String>,
-    /// The key that each line has a value of.
-    pub series: Option<String>,
-    /// The key that each panel has a value of.
-    pub facet: Option<String>,
-}
 
 /// The key of a run's servers, as they name themselves.
 pub(super) const SYSTEM: &str = "system";

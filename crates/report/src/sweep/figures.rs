@@ -2,7 +2,7 @@
 
 use super::axes::Key;
 use super::summary::{Sweep, SweepOperation, SweepPoint, SweepWork};
-use crate::figure::{Panel, PanelFigure, PanelLine, PanelPoint, left_out};
+use crate::figure::{PanelFigure, PanelLine, PanelPoint, PlotPanel, left_out};
 use crate::latencies::MEASURED;
 use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE, PANEL_BOUNDS};
 use crate::summary::{RoleName, RunMix, distinct, is_one_mix, listed};
@@ -165,21 +165,21 @@ impl<'s> SweepCurves<'s> {
     }
 
     /// Returns a panel for each row, each five lines and each value of the panels' key; `None` without a measurement.
-    fn figure(&self, title: &str, y_title: &str, said: &str, rows: Vec<PanelRow<'_>>) -> Option<PanelFigure> {
+    fn figure(&self, title: &str, y_title: &str, said: &str, rows: &[PanelRow<'_>]) -> Option<PanelFigure> {
         let mut series: Vec<usize> = (0..self.series.len()).collect();
         let more = left_out(&mut series, "line");
         let mut panels = Vec::new();
-        for (row, metric) in &rows {
+        for (row, metric) in rows {
             let lines = |facet: &String| series.iter().map(|at| self.line(*at, facet, metric)).collect::<Vec<_>>();
             let all: Vec<Vec<PanelLine>> = self.facets.iter().map(lines).collect();
             let is_drawn = |line: &PanelLine| line.level.is_some() || line.points.iter().any(Option::is_some);
             let drawn: Vec<usize> =
                 (0..series.len()).filter(|at| all.iter().any(|lines| is_drawn(&lines[*at]))).collect();
-            for chunk in drawn.chunks(Panel::LINES) {
-                panels.extend(self.facets.iter().zip(&all).map(|(facet, lines)| Panel {
+            for chunk in drawn.chunks(PlotPanel::LINES) {
+                panels.extend(self.facets.iter().zip(&all).map(|(facet, lines)| PlotPanel {
                     name: joined(row, &self.facet_name(facet)),
                     lines: chunk.iter().map(|at| lines[*at].clone()).collect(),
-                    ..Panel::default()
+                    ..PlotPanel::default()
                 }));
             }
         }
@@ -221,24 +221,24 @@ impl<'s> SweepCurves<'s> {
         let said = "The whole cost: everything on the connections, in both directions, with headers, acknowledgments and \
                     setup, per operation of the workload.";
         let row: PanelRow<'_> = (String::new(), Box::new(|point| point.total.wire_bytes.value().copied()));
-        self.figure("Bytes per operation", "B on the wire per operation", said, vec![row])
+        self.figure("Bytes per operation", "B on the wire per operation", said, &[row])
     }
 
     fn whole(&self, title: &str, y_title: &str, figure: fn(&SweepPoint) -> &Measured<Spread>) -> Option<PanelFigure> {
         let row: PanelRow<'_> = (String::new(), Box::new(move |point| figure(point).value().copied()));
         let said = "Everything on the connections, setup included, per operation of the workload.";
-        self.figure(&format!("{title} per operation"), y_title, said, vec![row])
+        self.figure(&format!("{title} per operation"), y_title, said, &[row])
     }
 
     /// Draws a row of panels for each value of the panels' key, and a column for each line.
     fn accounts(&self) -> Option<PanelFigure> {
         let panel = |facet: &String, series: &'s [Option<String>]| {
             let stack = |place: &String| self.point(series, facet, place).map(|point| point.total.accounts.clone());
-            Panel {
+            PlotPanel {
                 name: joined(&self.name(series), &self.facet_name(facet)),
                 bands: self.places.iter().map(|place| stack(place).unwrap_or_default()).collect(),
                 level: self.level(series, facet).map(|point| point.total.accounts.clone()).unwrap_or_default(),
-                ..Panel::default()
+                ..PlotPanel::default()
             }
         };
         let is_drawn = |series: &&'s [Option<String>]| {
@@ -246,10 +246,10 @@ impl<'s> SweepCurves<'s> {
         };
         let mut drawn: Vec<&[Option<String>]> = self.series.iter().copied().filter(is_drawn).collect();
         let more = left_out(&mut drawn, "system");
-        let panels: Vec<Panel> =
+        let panels: Vec<PlotPanel> =
             self.facets.iter().flat_map(|facet| drawn.iter().map(move |series| panel(facet, series))).collect();
         // A row has one axis, on which a hundredth of it would not be visible.
-        let highest = |panel: &Panel| panel.stacks().map(|stack| total(stack)).fold(0.0, f64::max);
+        let highest = |panel: &PlotPanel| panel.stacks().map(|stack| total(stack)).fold(0.0, f64::max);
         let is_alike = panels.chunks(drawn.len().max(1)).all(|row| {
             let tops = || row.iter().map(highest).filter(|top| *top > 0.0);
             tops().fold(0.0, f64::max) <= tops().fold(f64::INFINITY, f64::min) * UNLIKE
@@ -278,22 +278,13 @@ impl<'s> SweepCurves<'s> {
         if rows.len() < 2 {
             return None;
         }
-        self.figure("Bytes by operation", "B on the wire per operation", said, rows)
-    }
-
-    /// Returns a row of panels for each role.
-    fn roles(&self, figure: fn(&SweepWork) -> &Measured<Spread>, factor: f64) -> Vec<PanelRow<'s>> {
-        let row = |(at, role): (usize, RoleName)| -> PanelRow<'s> {
-            let metric = move |point: &SweepPoint| Some(figure(&point.total.work[at]).value()?.times(factor));
-            (role.name().to_owned(), Box::new(metric))
-        };
-        RoleName::ALL.into_iter().enumerate().map(row).collect()
+        self.figure("Bytes by operation", "B on the wire per operation", said, &rows)
     }
 
     fn calls(&self) -> Option<PanelFigure> {
         let said = "All system calls of a role's processes over all workload operations.";
-        let rows = self.roles(|work| &work.syscalls, 1.0);
-        self.figure("System calls per operation", "calls per operation", said, rows)
+        let rows = roles(|work| &work.syscalls, 1.0);
+        self.figure("System calls per operation", "calls per operation", said, &rows)
     }
 
     /// Draws cycles if the hardware counts them everywhere, otherwise CPU time, whose unit differs from that of reference cycles.
@@ -302,11 +293,11 @@ impl<'s> SweepCurves<'s> {
         let sources: Vec<CycleSource> = works.filter_map(|work| work.cycles_source).collect();
         let said = "In user mode and in the kernel, of all of a role's processes, over all workload operations.";
         if !sources.is_empty() && sources.iter().all(|source| *source == CycleSource::Hardware) {
-            let rows = self.roles(|work| &work.cycles, 1e-3);
-            return self.figure("CPU cycles per operation", "thousand hardware cycles per operation", said, rows);
+            let rows = roles(|work| &work.cycles, 1e-3);
+            return self.figure("CPU cycles per operation", "thousand hardware cycles per operation", said, &rows);
         }
         let y_title = "µs on a CPU per operation (no hardware cycles were counted)";
-        self.figure("CPU time per operation", y_title, said, self.roles(|work| &work.on_cpu_ns, 1e-3))
+        self.figure("CPU time per operation", y_title, said, &roles(|work| &work.on_cpu_ns, 1e-3))
     }
 
     /// Draws the rate on the wire, and those that the command reported.
@@ -320,10 +311,10 @@ impl<'s> SweepCurves<'s> {
             let metric = move |point: &SweepPoint| point.reported.iter().find(is_it)?.per_second.value().copied();
             (format!("{program} {name}, as it prints"), Box::new(metric))
         };
-        let rows = std::iter::once(wire).chain(tests.into_iter().map(of)).collect();
+        let rows: Vec<PanelRow<'_>> = std::iter::once(wire).chain(tests.into_iter().map(of)).collect();
         let said = "On the wire: all workload operations from the first frame to the last, under the capture, which takes \
                     CPU time of its own.";
-        self.figure("Operations per second", "operations per second", said, rows)
+        self.figure("Operations per second", "operations per second", said, &rows)
     }
 
     /// Draws two percentiles of each operation.
@@ -335,8 +326,9 @@ impl<'s> SweepCurves<'s> {
             (name, Box::new(move |point| Some(at(point, of)?.latency_ns[at_index].value()?.times(1e-3))))
         };
         let percentiles = [("median", 0), ("99th percentile", 2)];
-        let rows = kinds.iter().flat_map(|kind| percentiles.map(|percentile| row(kind, percentile))).collect();
-        self.figure("Latency", "µs per operation", MEASURED, rows)
+        let rows: Vec<PanelRow<'_>> =
+            kinds.iter().flat_map(|kind| percentiles.map(|percentile| row(kind, percentile))).collect();
+        self.figure("Latency", "µs per operation", MEASURED, &rows)
     }
 
     /// Draws the share of operations that took no longer than some lengths of time: a line for each place.
@@ -352,7 +344,7 @@ impl<'s> SweepCurves<'s> {
             Some(PanelPoint { spread: share, is_incomplete: false })
         };
         let mut places = self.places.clone();
-        let step = places.len().div_ceil(Panel::LINES);
+        let step = places.len().div_ceil(PlotPanel::LINES);
         places = places.into_iter().step_by(step).collect();
         let mut panels = Vec::new();
         for ((of, names), series) in kinds.iter().flat_map(|kind| self.series.iter().map(move |series| (kind, series)))
@@ -364,13 +356,13 @@ impl<'s> SweepCurves<'s> {
                     Some(PanelLine { series: series_at, points, level: None })
                 };
                 let name = if kinds.len() > 1 { joined(names, &self.name(series)) } else { self.name(series) };
-                Panel {
+                PlotPanel {
                     name: joined(&name, &self.facet_name(facet)),
                     lines: places.iter().enumerate().filter_map(line).collect(),
-                    ..Panel::default()
+                    ..PlotPanel::default()
                 }
             };
-            let row: Vec<Panel> = self.facets.iter().map(panel).collect();
+            let row: Vec<PlotPanel> = self.facets.iter().map(panel).collect();
             if row.iter().any(|panel| !panel.lines.is_empty()) {
                 panels.extend(row);
             }
@@ -389,6 +381,15 @@ impl<'s> SweepCurves<'s> {
             ..self.titled(distribution::TITLE, "% of operations")
         })
     }
+}
+
+/// Returns a row of panels for each role.
+fn roles<'s>(figure: fn(&SweepWork) -> &Measured<Spread>, factor: f64) -> Vec<PanelRow<'s>> {
+    let row = |(at, role): (usize, RoleName)| -> PanelRow<'s> {
+        let metric = move |point: &SweepPoint| Some(figure(&point.total.work[at]).value()?.times(factor));
+        (role.name().to_owned(), Box::new(metric))
+    };
+    RoleName::ALL.into_iter().enumerate().map(row).collect()
 }
 
 fn total(stack: &[(Account, f64)]) -> f64 {

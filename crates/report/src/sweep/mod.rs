@@ -8,7 +8,7 @@ mod sections;
 mod sentences;
 mod summary;
 
-pub use axes::{ChartAxes, is_sweep};
+pub use axes::is_sweep;
 pub(crate) use page::{HEADING, contents};
 pub use render::{markdown, remarks, table};
 pub use sentences::sentences;

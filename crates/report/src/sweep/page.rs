@@ -24,8 +24,12 @@ pub(crate) fn contents(groups: &[RunGroup], options: &ReportOptions) -> Result<V
     let heading = options.title.clone().unwrap_or_else(|| title(&sweep, &system));
     let figures = figures(&sweep);
     let mut tables = Document::default();
-    sentences(&sweep).into_iter().for_each(|sentence| tables.prose(sentence));
-    figures.iter().for_each(|(name, figure)| tables.figure(name, &figure.y_title));
+    for sentence in sentences(&sweep) {
+        tables.prose(sentence);
+    }
+    for (name, figure) in &figures {
+        tables.figure(name, &figure.y_title);
+    }
     tables.append(document(&sweep));
     tables.prose(method(&sweep, groups));
     let lead = options.title.clone().unwrap_or(system);

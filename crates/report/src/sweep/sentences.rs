@@ -55,8 +55,8 @@ fn common<'s>(curves: &SweepCurves<'s>, x: &str, facet: &str) -> Option<(String,
             let level = || Some((format!("{} (without {x})", curves.name(series)), curves.level(series, facet)?));
             here.or_else(level).filter(|(_, point)| point.total.wire_bytes.value().is_some())
         };
-        let has_point = |series: &&[Option<String>]| curves.point(series, facet, place).is_some();
-        curves.series.iter().map(point).collect::<Option<_>>().filter(|_| curves.series.iter().any(|of| has_point(&of)))
+        let has_point = |series: &&'s [Option<String>]| curves.point(series, facet, place).is_some();
+        curves.series.iter().map(point).collect::<Option<_>>().filter(|_| curves.series.iter().any(has_point))
     };
     let all: Vec<(&String, Measurements<'s>)> =
         curves.places.iter().filter_map(|place| Some((place, at(place)?))).collect();

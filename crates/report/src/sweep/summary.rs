@@ -1,7 +1,8 @@
 //! Summarises the runs of a combination as medians and spreads.
 
-use super::axes::{self, ChartAxes, ChartKeys, Key};
+use super::axes::{self, ChartKeys, Key};
 use crate::bounds::losses;
+use crate::figure::ChartAxes;
 use crate::run::{NamedRun, RunGroup};
 use crate::summary::{
     CpuUnit, RoleName, both_sides, distinct, failed_command, per_operation, present, syscalls_per_operation,

@@ -1,7 +1,7 @@
 use super::figures::{NamedFigure, figures};
 use super::summary::{Sweep, SweepPoint};
 use super::*;
-use crate::figure::{Panel, ReportOptions};
+use crate::figure::{ChartAxes, PlotPanel, ReportOptions};
 use crate::fixture;
 use crate::grid::Style;
 use crate::run::{NamedRun, RunGroup};
@@ -59,7 +59,7 @@ fn named<'f>(figures: &'f [NamedFigure], name: &str) -> &'f crate::figure::Panel
 }
 
 /// Returns how many points each line of a panel has.
-fn drawn(panel: &Panel) -> Vec<(usize, usize)> {
+fn drawn(panel: &PlotPanel) -> Vec<(usize, usize)> {
     panel.lines.iter().map(|line| (line.series, line.points.iter().flatten().count())).collect()
 }
 
