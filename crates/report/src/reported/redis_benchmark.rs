@@ -123,8 +123,8 @@ Summary:
         assert_eq!(tests.iter().map(|test| &*test.name).collect::<Vec<_>>(), ["GET", "SET"]);
         assert_eq!((tests[0].per_second, tests[1].per_second), (Some(90_909.09), Some(80_000.0)));
         let by_name = tests[0].latency_ns.by_name();
-        let us = overhead_model::record::ReportedTest::LATENCIES.map(|name| (by_name[name] / 1e3).round());
-        assert_eq!(us, [310.0, 303.0, 407.0, 415.0, 607.0, 703.0, 703.0, 703.0]);
+        let us = overhead_model::record::ReportedTest::LATENCIES.map(|name| (by_name[name] / 1e3).round() as u64);
+        assert_eq!(us, [310, 303, 407, 415, 607, 703, 703, 703]);
     }
 
     #[test]
