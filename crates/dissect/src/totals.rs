@@ -14,7 +14,7 @@ pub struct Totals {
     pub first_ns: Option<u64>,
     pub last_ns: Option<u64>,
     pub frames: u64,
-    /// Packets with TLS library calls, as old captures have them; not counted as frames.
+    /// Packets with TLS library calls, of old captures; not counted as frames.
     pub calls: u64,
     /// Total wire length of all frames.
     pub wire_bytes: u64,

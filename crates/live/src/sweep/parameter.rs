@@ -42,7 +42,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// Returns the parameters with one value each, as a run's record has them.
+/// Returns the parameters with one value each, as in a run's record.
 pub fn assigned(parameters: &[SweepParameter], values: &[String]) -> BTreeMap<String, String> {
     parameters.iter().map(|parameter| parameter.name.clone()).zip(values.iter().cloned()).collect()
 }
