@@ -39,9 +39,6 @@ use std::collections::BTreeMap;
 /// As many as the windows of five minutes if each 10 s has one, so that each is its own group.
 const GROUPS: usize = 30;
 
-/// Degrees of freedom of successive differences, for each of the windows (Wolter, *Introduction to Variance Estimation*, 8.2).
-const DIFFERENCES: f64 = 2.0 / 3.0;
-
 /// A surplus of bytes carried in that exceeds its standard error this often is no chance (1 of 30,000 periods has one).
 const SURPLUS_ERRORS: f64 = 4.0;
 
@@ -288,7 +285,7 @@ impl Composition {
                 part: part.clone(),
                 bytes: side_ratios([0, 1].map(of_side), uncovered),
                 operations: side_ratios(counts, uncovered),
-                freedom: with.clamp(1, most) as f64 * DIFFERENCES,
+                freedom: with.clamp(1, most) as f64,
                 windows: *windows,
             }
         };
@@ -296,7 +293,7 @@ impl Composition {
             let of_side = |side: usize| pairs(side, &|group| unfinished[side].map_or(0.0, |bytes| bytes[group]));
             let (operations, windows) = (SideRatios::default(), self.windows);
             let bytes = side_ratios([0, 1].map(of_side), uncovered);
-            PartRatios { part: TrafficPart::Unfinished, bytes, operations, freedom: most as f64 * DIFFERENCES, windows }
+            PartRatios { part: TrafficPart::Unfinished, bytes, operations, freedom: most as f64, windows }
         });
         self.parts.iter().map(ratios).chain(rest).collect()
     }
@@ -307,13 +304,14 @@ impl Composition {
 fn side_ratios(sides: [SidePairs; 2], uncovered: f64) -> SideRatios {
     let k = sides.iter().map(Vec::len).max().unwrap_or_default() as f64;
     let values = sides.each_ref().map(|pairs| ratio(pairs, uncovered));
-    let steps = sides.map(|pairs| -> Vec<f64> {
+    let deviations = sides.map(|pairs| -> Vec<f64> {
         let (x, n) = pairs.iter().fold((0.0, 0.0), |(x, n), pair| (x + pair.0, n + pair.1));
         let left = pairs.iter().map(|pair| (x - pair.0, n - pair.1)).map(|(x, n)| if n > 0.0 { x / n } else { 0.0 });
         let left: Vec<f64> = left.collect();
-        left.iter().zip(left.iter().cycle().skip(1)).map(|(this, next)| this - next).collect()
+        let mean = left.iter().sum::<f64>() / k;
+        left.into_iter().map(|ratio| ratio - mean).collect()
     });
-    let squares = |a: usize, b: usize| steps[a].iter().zip(&steps[b]).map(|(a, b)| a * b / 2.0).sum::<f64>();
+    let squares = |a: usize, b: usize| deviations[a].iter().zip(&deviations[b]).map(|(a, b)| a * b).sum::<f64>();
     let covariance = [squares(0, 0), squares(0, 1), squares(1, 1)].map(|squares| uncovered * (k - 1.0) / k * squares);
     SideRatios { values, covariance }
 }

@@ -50,7 +50,8 @@ impl VarianceSum {
 
     fn estimate(&self, value: f64, most: f64) -> Estimate {
         let freedom = if self.squares > 0.0 { self.variance * self.variance / self.squares } else { 1.0 };
-        let mut estimate = interval(value, self.variance.sqrt(), freedom);
+        // Differences of estimates may have none that make sense.
+        let mut estimate = interval(value, self.variance.sqrt(), freedom.max(1.0).min(1e6));
         estimate.high = estimate.high.min(most);
         estimate
     }
@@ -177,6 +178,8 @@ pub struct PartTotal {
 #[derive(Clone, Debug)]
 pub struct CompositionPeriods {
     limit: usize,
+    /// Windows of a block.
+    pub(super) least: u64,
     periods: u64,
     total_bytes: u64,
     borrowed_bytes: u64,
@@ -185,7 +188,7 @@ pub struct CompositionPeriods {
     block: CompositionBlock,
     /// Windows since the current block has enough.
     next: Composition,
-    /// Windows of the current period.
+    /// Windows of the current period, and of thin ones right before it.
     new: u64,
     parts: BTreeMap<TrafficPart, PartSums>,
     /// Sums since the last [`CompositionPeriods::clear_latest`], also of parts that have been displaced since.
@@ -208,8 +211,8 @@ impl CompositionBlock {
         Self { composition, bytes: [0.0; 2], periods: 0.0, covered_share: 0.0 }
     }
 
-    fn is_full(&self) -> bool {
-        self.composition.windows() >= BLOCK_WINDOWS
+    fn is_full(&self, least: u64) -> bool {
+        self.composition.windows() >= least
     }
 }
 
@@ -218,6 +221,7 @@ impl CompositionPeriods {
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
+            least: BLOCK_WINDOWS,
             periods: 0,
             total_bytes: 0,
             borrowed_bytes: 0,
@@ -232,7 +236,7 @@ impl CompositionPeriods {
 
     /// Adds a window of the current period.
     pub fn add_window(&mut self, window: &WindowSample) {
-        let composition = if self.block.is_full() { &mut self.next } else { &mut self.block.composition };
+        let composition = if self.block.is_full(self.least) { &mut self.next } else { &mut self.block.composition };
         let before = composition.windows();
         composition.add_window(window);
         self.new += composition.windows() - before;
@@ -240,7 +244,7 @@ impl CompositionPeriods {
 
     /// Ends a period with exactly these bytes of requests and of responses. Its windows cover `covered_share` of its time.
     pub fn end_period(&mut self, sides: [u64; 2], covered_share: f64) {
-        if self.block.is_full() && self.next.windows() >= 2 {
+        if self.block.is_full(self.least) && self.next.windows() >= 2 {
             self.windows[0] += self.block.composition.windows();
             let next = std::mem::replace(&mut self.next, Composition::new(self.limit));
             self.block = CompositionBlock::new(next);
@@ -250,7 +254,11 @@ impl CompositionPeriods {
         }
         let total_bytes = sides[0].saturating_add(sides[1]);
         self.total_bytes = self.total_bytes.saturating_add(total_bytes);
-        self.borrowed_bytes += if std::mem::take(&mut self.new) < 2 { total_bytes } else { 0 };
+        if self.new < 2 {
+            self.borrowed_bytes += total_bytes;
+        } else {
+            self.new = 0;
+        }
         let mut composition = self.block.composition.clone();
         self.block.periods += 1.0;
         self.block.covered_share += covered_share;
@@ -357,6 +365,9 @@ impl CompositionPeriods {
             sums.wire_bytes.iter_mut().zip(sides).for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
             let grown = sums.operations - before.operations;
             let more = estimate.since(&before.block);
+            if sides == [0; 2] && estimate.windows == 0 {
+                continue;
+            }
             let latest = self.latest.entry(latest).or_default();
             latest.wire_bytes.iter_mut().zip(sides).for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
             latest.operations += grown;

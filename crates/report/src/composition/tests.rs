@@ -182,6 +182,13 @@ fn period(periods: &mut CompositionPeriods, windows: &[(u64, u64)], total_bytes:
     periods.end_period([0, total_bytes], 0.0);
 }
 
+/// Prepares counters whose blocks have few windows.
+fn short_blocks(limit: usize, least: u64) -> CompositionPeriods {
+    let mut periods = CompositionPeriods::new(limit);
+    periods.least = least;
+    periods
+}
+
 fn total(periods: &CompositionPeriods, wanted: &TrafficPart) -> PartTotal {
     periods.totals().into_iter().find(|total| total.part == *wanted).unwrap()
 }
@@ -190,7 +197,7 @@ fn total(periods: &CompositionPeriods, wanted: &TrafficPart) -> PartTotal {
 /// Satterthwaite's degrees of freedom are 4, for which Student's t is 2.776445. The third borrows from the second.
 #[test]
 fn errors_of_periods_add_up_and_borrowed_ones_stay_the_same() {
-    let (mut periods, windows) = (CompositionPeriods::new(10), [(4, 10), (5, 20), (9, 30)]);
+    let (mut periods, windows) = (short_blocks(10, 3), [(4, 10), (5, 20), (9, 30)]);
     period(&mut periods, &windows, 1_000_000);
     period(&mut periods, &windows, 1_000_000);
     let two = total(&periods, &part("a"));
@@ -207,7 +214,7 @@ fn errors_of_periods_add_up_and_borrowed_ones_stay_the_same() {
 /// A period without evidence is unknown; two windows of two thin periods are enough for the second.
 #[test]
 fn thin_periods_share_their_windows() {
-    let mut periods = CompositionPeriods::new(10);
+    let mut periods = short_blocks(10, 2);
     period(&mut periods, &[(5, 10)], 100);
     period(&mut periods, &[(5, 10)], 100);
     assert_eq!(total(&periods, &TrafficPart::Unknown).wire_bytes, 100);
@@ -218,7 +225,7 @@ fn thin_periods_share_their_windows() {
 
 #[test]
 fn a_new_statement_takes_the_counters_of_the_smallest() {
-    let mut periods = CompositionPeriods::new(2);
+    let mut periods = short_blocks(2, 2);
     period(&mut periods, &[(2, 10), (2, 10)], 1_000);
     for _ in 0..2 {
         for _ in 0..2 {
