@@ -51,7 +51,9 @@ impl VarianceSum {
     fn estimate(&self, value: f64, most: f64) -> Estimate {
         let freedom = if self.squares > 0.0 { self.variance * self.variance / self.squares } else { 1.0 };
         // Differences of estimates may have none that make sense.
-        let mut estimate = interval(value, self.variance.sqrt(), freedom.max(1.0).min(1e6));
+        // Without a variance, it is no number.
+        let freedom = if freedom.is_nan() { 1.0 } else { freedom.clamp(1.0, 1e6) };
+        let mut estimate = interval(value, self.variance.sqrt(), freedom);
         estimate.high = estimate.high.min(most);
         estimate
     }
