@@ -260,11 +260,15 @@ static __always_inline void settle(struct thread *thread, struct task_struct *ta
 
 static __always_inline void join_slot(struct thread *thread, __u32 slot)
 {
+	bool moves = thread->slot != SLOT_NONE && is_server(thread->slot) == is_server(slot);
 	struct totals *sum = totals_of(slot);
 
 	thread->slot = slot;
-	if (sum)
-		__sync_fetch_and_add(&sum->threads, 1);
+	if (!sum)
+		return;
+	__sync_fetch_and_add(&sum->threads, 1);
+	if (moves)
+		__sync_fetch_and_add(&sum->moved, 1);
 }
 
 /* Looks up a thread's process and gives the thread its slot. */

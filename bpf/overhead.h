@@ -113,6 +113,8 @@ struct totals {
 	__u64 nameless;
 	/* Threads that got the slot. */
 	__u64 threads;
+	/* Of these, threads that had the slot from before their process's first connect. */
+	__u64 moved;
 };
 
 struct cpu {

@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// Keeps texts well below the 16-bit option length.
-pub const MAX_TEXT_BYTES: usize = 4096;
+const MAX_TEXT_BYTES: usize = 4096;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -164,7 +164,7 @@ impl<W: Write> PcapngWriter<W> {
         self.write_with(frame, &[])
     }
 
-    /// Writes a frame with comments (`opt_comment`), of which the first [`MAX_TEXT_BYTES`] each are kept.
+    /// Writes a frame with comments (`opt_comment`), of which the first 4,096 bytes each are kept.
     pub fn write_with(&mut self, frame: &Frame<'_>, comments: &[String]) -> Result<(), WriteError> {
         let named = frame.interface as usize;
         let is_named = self.links.get(named) == Some(&frame.link);

@@ -43,6 +43,8 @@ pub(crate) struct SlotSums {
     pub(crate) cycles: types::cycle_use,
     pub(crate) nameless: u64,
     pub(crate) threads: u64,
+    /// Of these, threads that had another of the slots before.
+    pub(crate) moved: u64,
     settlements: u64,
 }
 
@@ -200,6 +202,7 @@ impl SlotSums {
             cycles: cpu.cycles,
             nameless: cpu.nameless,
             threads: cpu.threads,
+            moved: cpu.moved,
             settlements: cpu.settlements,
         });
     }
@@ -216,7 +219,7 @@ impl SlotSums {
 
 counter_sums! {
     SlotSums {
-        calls, compat, used, wakeups, socket, elsewhere_bytes, retransmissions, cycles, nameless, threads, settlements,
+        calls, compat, used, wakeups, socket, elsewhere_bytes, retransmissions, cycles, nameless, threads, moved, settlements,
     }
 }
 

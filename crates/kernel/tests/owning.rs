@@ -304,6 +304,7 @@ fn what_a_client_does_before_its_first_connect_is_apart() {
     let since = client.since_connect.as_ref().unwrap().value().unwrap();
     assert_eq!((calls(since, "getppid"), calls(since, "connect")), (777, 3));
     assert_eq!((&client.pids, client.pids.len()), (&since.pids, 2));
+    assert_eq!((client.threads, since.threads), (2, 2));
     assert!(since.on_cpu_ns.value().unwrap().user <= client.on_cpu_ns.value().unwrap().user);
     assert!(std::ptr::eq(client.at_work(), since.as_ref()));
 }

@@ -49,9 +49,6 @@ impl ConnectionFlow {
         if self.counts.payload_frames >= limits::ONE_WAY_FRAMES && self.seen != [true; 2] {
             self.book.note(Note::OneWay);
         }
-        if self.book.may_be_by_clock() {
-            self.book.note(Note::Overlapping);
-        }
         tally.connection(self.summary(protocol, &tcp));
         let transport = Some(self.transport());
         let (notes, requests) = (self.book.take_notes(), std::mem::take(&mut self.requests));

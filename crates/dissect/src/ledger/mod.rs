@@ -122,11 +122,6 @@ impl ConnectionLedger {
         self.said.as_ref()?.software[side as usize].as_deref()
     }
 
-    /// Returns whether the client may send by a clock, so that its round trips are counted too high.
-    pub fn may_be_by_clock(&self) -> bool {
-        self.rounds.may_be_by_clock()
-    }
-
     pub fn is_noted(&self, note: Note) -> bool {
         self.said.as_ref().is_some_and(|said| said.notes.contains_key(&note))
     }
@@ -355,6 +350,7 @@ impl ConnectionLedger {
         if is_new {
             self.record_run(side, op);
         }
+        let mut by_clock = false;
         let whose = match (self.ops.hold(op, u32::from(is_new)), acked) {
             (_, None) => ByteOwner::Nobodys,
             (None, _) => ByteOwner::Connections,
@@ -366,10 +362,15 @@ impl ConnectionLedger {
                     let starts = self.rounds.sent(op, acked, &self.directions[Side::Response as usize], outstanding);
                     open.operation.round_trips += u32::from(starts);
                     open.round = self.rounds.number;
+                    by_clock = starts && self.rounds.may_be_by_clock();
                 }
                 ByteOwner::Open(place)
             }
         };
+        if by_clock {
+            // Its round trips are counted too high.
+            self.note_once(Note::Overlapping);
+        }
         (whose, room)
     }
 

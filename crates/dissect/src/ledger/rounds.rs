@@ -10,8 +10,11 @@ use overhead_model::Outcome;
 /// [`RoundTrips::reply_end`] until the first reply of the current round trip is complete.
 const NO_REPLY_YET: u64 = u64::MAX;
 
-/// Fewest overlapping round trips of a connection that show a habit.
+/// Fewest overlapping round trips in a row that show a habit.
 const OVERLAPPING: u64 = 20;
+
+/// See [`RoundTrips::in_flight`].
+const NONE_IN_FLIGHT: (usize, usize) = (usize::MAX, 0);
 
 /// The current round trip of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub(super) struct RoundTrips {
     acked_before: u64,
     /// The operation that it is counted for, while that is open.
     owner: Option<OpId>,
-    /// Round trips that started while earlier requests waited for their replies.
+    /// Round trips that started while earlier requests waited for their replies, since none waited.
     overlapping: u64,
     /// Fewest and most requests in flight at the start of one of these.
     in_flight: (usize, usize),
@@ -42,7 +45,7 @@ impl Default for RoundTrips {
             acked_before: 0,
             owner: None,
             overlapping: 0,
-            in_flight: (usize::MAX, 0),
+            in_flight: NONE_IN_FLIGHT,
         }
     }
 }
@@ -68,10 +71,7 @@ impl RoundTrips {
         if starts {
             self.number += 1;
             self.total += 1;
-            if outstanding > 1 {
-                self.overlapping += 1;
-                self.in_flight = (self.in_flight.0.min(outstanding), self.in_flight.1.max(outstanding));
-            }
+            self.overlap(outstanding);
             (self.reply_end, self.acked_before, self.owner) = (NO_REPLY_YET, acked, Some(op));
         }
         starts
@@ -102,11 +102,23 @@ impl RoundTrips {
         if is_vacant { RoundTripChange::Gained } else { RoundTripChange::None }
     }
 
-    /// Returns whether the client hardly ever waited for all replies, and had now few and now many requests in flight, so that it may
+    /// Takes in that a round trip starts with so many requests in flight. A turn that the memo repeats starts with one.
+    #[inline]
+    fn overlap(&mut self, outstanding: usize) {
+        if outstanding > 1 {
+            self.overlapping += 1;
+            self.in_flight = (self.in_flight.0.min(outstanding), self.in_flight.1.max(outstanding));
+        } else {
+            (self.overlapping, self.in_flight) = (0, NONE_IN_FLIGHT);
+        }
+    }
+
+    /// Returns whether the client has not waited for all replies for long, and has now few and now many requests in flight, so that it may
     /// send by a clock.
+    #[inline]
     pub fn may_be_by_clock(&self) -> bool {
         let (fewest, most) = self.in_flight;
-        self.overlapping >= OVERLAPPING && self.overlapping * 2 > self.total && most >= 2 * fewest
+        self.overlapping >= OVERLAPPING && most >= 2 * fewest
     }
 
     /// Returns what a turn that started at `before` leaves behind: the distance of the end of the reply from the end of the server's bytes,

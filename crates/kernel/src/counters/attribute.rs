@@ -247,6 +247,7 @@ impl MeasuredWindow<'_> {
         let before = self.processes().filter(|(_, process)| slots.contains(&process.slot) && process.slot_before != 0);
         let all = before.map(|(_, process)| process.slot_before).chain(slots.iter().copied()).collect();
         let (mut record, sums) = self.sum(role, &all);
+        record.threads -= sums.moved.min(record.threads);
         if role == ProcessRole::Client {
             record.since_connect = Some(self.since_connect(slots).map(|()| Box::new(self.sum(role, slots).0)).into());
         }
