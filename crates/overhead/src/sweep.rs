@@ -13,7 +13,7 @@ and command.err. Runs that are there are not repeated: the same command continue
 
 Examples:
   overhead sweep --vary P=1,10,25 --db redis -o sweep -- redis-benchmark -t get -n 9000 -P {P}
-  overhead report sweep-redis sweep-pg --x P --series system -o sweep-report";
+  overhead report sweep-redis sweep-postgres --x depth --series system -o sweep-report";
 
 /// Arguments of `sweep`.
 #[derive(Args, Clone, Debug)]
