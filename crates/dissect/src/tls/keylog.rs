@@ -116,7 +116,7 @@ struct UnclaimedSecret {
     /// When it was derived, Unix nanoseconds.
     time_ns: u64,
     objects: SecretObjects,
-    /// A session has claimed an equal one.
+    /// There is or was an equal one.
     is_repeated: bool,
 }
 
@@ -241,7 +241,7 @@ impl KeyLog {
 }
 
 impl UnclaimedSecrets {
-    /// Adds a secret, unless an equal one waits, and erases old ones.
+    /// Adds a secret, unless it is that of the other end, and erases old ones.
     fn add(&mut self, mut new: UnclaimedSecret) -> bool {
         let is_old = |time_ns: u64| new.time_ns.saturating_sub(time_ns) > limits::UNCLAIMED_NS;
         while let Some((time_ns, secret)) = self.recent.front()
@@ -257,19 +257,20 @@ impl UnclaimedSecrets {
                 break;
             }
         }
-        match self.known.insert(new.secret, true) {
-            Some(true) => {
-                if let Some(same) = self.waiting.iter_mut().rev().find(|it| it.secret == new.secret) {
-                    same.objects[1] = new.objects[0];
-                }
-                return false;
-            }
-            Some(false) if new.label != SecretLabel::Master => {
-                self.known.insert(new.secret, false);
-                return false;
-            }
-            Some(false) => new.is_repeated = true,
+        let before = self.known.insert(new.secret, true);
+        if before == Some(true)
+            && let Some(same) = self.waiting.iter_mut().rev().find(|it| it.secret == new.secret)
+        {
+            same.objects[1] = new.objects[0];
+        }
+        match before {
             None => self.recent.push_back((new.time_ns, new.secret)),
+            Some(waits) if new.label != SecretLabel::Master => {
+                self.known.insert(new.secret, waits);
+                return false;
+            }
+            // A resumed session may have it, whose first one was perhaps not dissected yet.
+            Some(_) => new.is_repeated = true,
         }
         self.waiting.push_back(new);
         true
@@ -388,6 +389,18 @@ mod tests {
         assert!(!log.claim((SecretLabel::Master, &[6; 32]), &mut [0; 2], |secret| secret.bytes()[0] == 3));
         log.add_secret("CLIENT_RANDOM", None, &[5; 48], at(limits::UNCLAIMED_NS + 1000));
         assert_eq!((log.unmatched(), log.unclaimed().waiting.len()), (4, 1), "old ones are erased");
+    }
+
+    #[test]
+    fn a_session_that_is_resumed_before_its_first_connection_is_dissected_has_the_secret_too() {
+        let log = KeyLog::default();
+        log.add_secret("CLIENT_RANDOM", None, &[1; 48], at(100));
+        log.add_secret("CLIENT_RANDOM", None, &[1; 48], at(200));
+        log.set_time(150);
+        for random in [[7; 32], [8; 32]] {
+            assert!(log.claim((SecretLabel::Master, &random), &mut [0; 2], |secret| secret.bytes()[0] == 1));
+        }
+        assert_eq!(log.unmatched(), 0);
     }
 
     #[test]
