@@ -70,38 +70,38 @@ pub fn encryption(pid: u32) -> std::io::Result<(String, bool)> {
     Ok((if is_readable { names.join(" and ") } else { others.join(" and ") }, is_readable))
 }
 
-/// Returns the servers of these systems, or of any, in this network namespace that listen on none of the `usual` ports. A protocol
-/// with a server on a usual port has none: its other servers are often tests or guards.
-pub fn on_other_ports(systems: &[System], usual: &[u16]) -> Vec<Database> {
-    let all = listening(&HostContainers::default()).unwrap_or_default();
-    on_none_of(usual, systems, all, own_network_namespace())
+/// Returns the databases with TCP sockets in this network namespace; none if they cannot be determined.
+pub fn listening_here() -> Vec<Database> {
+    in_namespace(listening(&HostContainers::default()).unwrap_or_default(), own_network_namespace())
 }
 
-/// Returns why connections to these ports do not speak the protocols that are expected there: a server of this network namespace on
-/// one of them has the name of another; `None` if none is known to.
-pub fn contradiction(ports: &[(u16, Vec<Protocol>)]) -> Option<String> {
-    let all = listening(&HostContainers::default()).unwrap_or_default();
-    contradiction_among(ports, &all, own_network_namespace())
+fn in_namespace(mut all: Vec<Database>, here: u32) -> Vec<Database> {
+    all.retain(|database| database.network_namespace == Some(here));
+    all
 }
 
-fn contradiction_among(ports: &[(u16, Vec<Protocol>)], all: &[Database], here: u32) -> Option<String> {
+/// Returns why connections to these ports do not speak the protocols that are expected there: one of the servers on them has the name of
+/// another; `None` if none is known to.
+pub fn contradiction(ports: &[(u16, Vec<Protocol>)], all: &[Database]) -> Option<String> {
     ports.iter().find_map(|(port, protocols)| {
-        let is_on = |database: &&Database| database.network_namespace == Some(here) && database.ports().contains(port);
+        let is_on = |database: &&Database| database.ports().contains(port);
         let fits = |database: &Database| !database.by_name || protocols.contains(&database.system.protocol);
         if protocols.is_empty() || all.iter().filter(is_on).any(fits) {
             return None;
         }
-        let Database { comm, system, .. } = all.iter().find(is_on)?;
-        let pid = all.iter().find(is_on)?.pid();
-        Some(format!("port {port} is that of {comm} (process {pid}): use --db {}, or name another --port", system.name))
+        let found = all.iter().find(is_on)?;
+        let (comm, pid, system) = (&found.comm, found.pid(), found.system.name);
+        Some(format!("port {port} is that of {comm} (process {pid}): use --db {system}, or name another --port"))
     })
 }
 
-fn on_none_of(usual: &[u16], systems: &[System], mut all: Vec<Database>, here: u32) -> Vec<Database> {
+/// Returns the servers of these systems, or of any, that listen on none of the `usual` ports. A protocol with a server on a usual port has
+/// none: its other servers are often tests or guards.
+pub fn on_other_ports(systems: &[System], usual: &[u16], mut all: Vec<Database>) -> Vec<Database> {
     let is_meant = |database: &Database| {
         systems.is_empty() || systems.iter().any(|system| system.protocol == database.system.protocol)
     };
-    all.retain(|database| database.network_namespace == Some(here) && is_meant(database));
+    all.retain(is_meant);
     let is_usual = |database: &&Database| database.ports().iter().any(|port| usual.contains(port));
     let served: Vec<Protocol> = all.iter().filter(is_usual).map(|database| database.system.protocol).collect();
     all.retain(|database| !served.contains(&database.system.protocol));
@@ -211,7 +211,7 @@ mod tests {
         ];
         let all = join(tcp, &[], &HostContainers::default());
         let ports = |systems: &[System], here| {
-            let found = on_none_of(&[6379, 5432], systems, all.clone(), here);
+            let found = on_other_ports(systems, &[6379, 5432], in_namespace(all.clone(), here));
             found.iter().flat_map(Database::ports).collect::<Vec<_>>()
         };
         assert_eq!(ports(&[], 7), [16_379], "the cluster bus is no server");
@@ -223,13 +223,15 @@ mod tests {
     fn a_server_with_the_name_of_another_system_contradicts_its_port() {
         let tcp = vec![server(13, "mariadbd", &["127.0.0.1:5432"]), server(14, "java", &["127.0.0.1:9042"])];
         let all = join(tcp, &[], &HostContainers::default());
-        let expected = |port, protocol| contradiction_among(&[(port, vec![protocol])], &all, 7);
+        let expected_in =
+            |here, port, protocol| contradiction(&[(port, vec![protocol])], &in_namespace(all.clone(), here));
+        let expected = |port, protocol| expected_in(7, port, protocol);
         let reason = expected(5432, Protocol::Pgwire).unwrap();
         assert!(reason.contains("port 5432 is that of mariadbd (process 13): use --db mariadb"), "{reason}");
         assert_eq!(expected(5432, Protocol::Mysql), None);
         assert_eq!(expected(9042, Protocol::Pgwire), None, "known by its port alone");
         assert_eq!(expected(6379, Protocol::Resp), None);
-        assert_eq!(contradiction_among(&[(5432, vec![Protocol::Pgwire])], &all, 8), None, "elsewhere");
+        assert_eq!(expected_in(8, 5432, Protocol::Pgwire), None, "elsewhere");
     }
 
     #[test]

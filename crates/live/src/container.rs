@@ -208,18 +208,19 @@ impl LivePlan {
         let (place, elsewhere) = found.unzip();
         let interface = interface.unwrap_or_else(|| LOOPBACK.to_owned());
         let mut ports = port_list(&choice.selection()?);
-        let mut servers = Vec::new();
+        let (mut servers, systems) = (Vec::new(), choice.systems()?);
+        let is_searched = place.is_none() && (choice.selected.ports.is_empty() || !systems.is_empty());
+        let here = if is_searched { databases::listening_here() } else { Vec::new() };
         if place.is_none() && choice.selected.ports.is_empty() {
-            servers = databases::on_other_ports(&choice.systems()?, &ports);
+            servers = databases::on_other_ports(&systems, &ports, here.clone());
             ports.extend(servers.iter().flat_map(Database::ports));
             if !servers.is_empty() && !choice.is_default() {
                 choice.selected.ports.clone_from(&ports);
             }
         }
         let (selection, filter, snaplen, buffer) = (choice.selection()?, None, 0, 0);
-        if place.is_none()
-            && !choice.systems()?.is_empty()
-            && let Some(reason) = databases::contradiction(&selection.ports)
+        if !systems.is_empty()
+            && let Some(reason) = databases::contradiction(&selection.ports, &here)
         {
             bail_usage!("{reason}");
         }
