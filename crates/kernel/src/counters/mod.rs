@@ -1,6 +1,7 @@
 //! The counters of a run.
 
 mod attribute;
+mod shares;
 
 use crate::background::BackgroundThread;
 use crate::bpf::{CounterPrograms, SOCKET};

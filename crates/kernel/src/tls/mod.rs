@@ -140,7 +140,7 @@ pub struct TlsProbes {
     libraries: BTreeMap<FileId, (String, Option<String>)>,
     /// Processes to name, as of the last search: those chosen, or the owners of sockets on the ports.
     processes: BTreeMap<u32, ProcessEncryption>,
-    /// Processes that have just started a program.
+    /// Processes that started a program within [`YOUNG`].
     young: BTreeMap<u32, Instant>,
     looked: Instant,
     links: Vec<Link>,
@@ -188,7 +188,7 @@ impl TlsProbes {
         Ok((probes, TlsSecrets { ring, taken, clock: ClockStamp::now() }))
     }
 
-    /// Looks for the libraries of processes that have just started a program, and for libraries that were loaded meanwhile.
+    /// Looks for the libraries of processes that `started` a program, and for libraries that were loaded meanwhile.
     /// May take long, as it reads whole files.
     pub fn search(&mut self, started: impl Iterator<Item = u32>) {
         let room = MOST_YOUNG.saturating_sub(self.young.len());
