@@ -2,7 +2,7 @@
 
 use crate::finding::{ByteEvidence, Example, FindingSubject};
 use overhead_dissect::explain::FieldPaths;
-use overhead_model::idle::{IdlePurpose, SHORTEST_IDLE_SECONDS, are_checks_rare};
+use overhead_model::idle::{IdlePurpose, is_idle};
 use overhead_model::{Account, Amounts, Class, FrameFacts, Operation, Protocol, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -126,12 +126,9 @@ impl SeenTraffic {
     pub fn idle_seconds(&self) -> Option<f64> {
         let (first, last) = self.span?;
         let seconds = last.saturating_sub(first) as f64 / 1e9;
-        let mut rows = self.rows.iter().filter(|row| row.is_workload());
-        let are_checks = rows.clone().all(|row| row.idle_purpose().is_some());
-        let checks = rows.by_ref().map(|row| row.count).sum();
-        let is_idle =
-            seconds >= SHORTEST_IDLE_SECONDS && are_checks && are_checks_rare(checks, self.connections, seconds);
-        is_idle.then_some(seconds)
+        let workload = self.rows.iter().filter(|row| row.is_workload());
+        let workload = workload.map(|row| (row.idle_purpose(), row.count));
+        is_idle(seconds, self.connections, workload).then_some(seconds)
     }
 
     /// Returns the total latency of the application's operations.

@@ -14,7 +14,7 @@ enum_with! {
 }
 
 /// Fewest seconds from which the rate of such traffic is computed.
-pub const SHORTEST_IDLE_SECONDS: f64 = 10.0;
+const SHORTEST_SECONDS: f64 = 10.0;
 
 /// Most operations that check connections, for each connection and second; a benchmark of `PING` has more.
 const CHECKS_PER_SECOND: f64 = 2.0;
@@ -33,9 +33,12 @@ impl IdlePurpose {
     }
 }
 
-/// Returns whether so many operations that only check connections are no work of an application.
-pub fn are_checks_rare(checks: u64, connections: u64, seconds: f64) -> bool {
-    checks as f64 <= CHECKS_PER_SECOND * seconds * connections.max(1) as f64
+/// Returns whether no application did anything in a capture of so many seconds, which is long enough for a rate. `workload` is the purpose
+/// of the operations of each row of the workload, and how many there are.
+pub fn is_idle(seconds: f64, connections: u64, workload: impl IntoIterator<Item = (Option<IdlePurpose>, u64)>) -> bool {
+    let most = CHECKS_PER_SECOND * seconds * connections.max(1) as f64;
+    let checks = workload.into_iter().try_fold(0, |sum, (purpose, count)| purpose.map(|_| sum + count));
+    seconds >= SHORTEST_SECONDS && checks.is_some_and(|checks: u64| checks as f64 <= most)
 }
 
 fn is_heartbeat(name: &str) -> bool {
@@ -84,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_benchmark_of_ping_is_work() {
-        assert!(are_checks_rare(20, 1, 10.0));
-        assert!(!are_checks_rare(100_000, 50, 10.0));
+        let checks = |count| [(Some(IdlePurpose::PoolCheck), count)];
+        assert!(is_idle(10.0, 1, checks(20)));
+        assert!(!is_idle(10.0, 50, checks(100_000)));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::number::{bytes_label, counted, percent};
 use crate::summary::{both_sides, window_ns};
-use overhead_model::idle::{IdlePurpose, SHORTEST_IDLE_SECONDS, are_checks_rare};
+use overhead_model::idle::{IdlePurpose, is_idle};
 use overhead_model::record::OperationRow;
 use overhead_model::{Class, Run};
 use std::collections::BTreeMap;
@@ -13,11 +13,12 @@ const SECONDS_PER_HOUR: f64 = 3_600.0;
 /// `None` if the run has work of an application, or is too short for a rate.
 pub(crate) fn in_an_hour(run: &Run) -> Option<String> {
     let seconds = window_ns(run) as f64 / 1e9;
-    if seconds < SHORTEST_IDLE_SECONDS {
+    let workload = run.operations.iter().filter(|row| row.class == Class::Workload);
+    if !is_idle(seconds, run.whole.connections, workload.map(|row| (purpose(row), row.count))) {
         return None;
     }
     let mut purposes: BTreeMap<IdlePurpose, (u64, Vec<&str>)> = BTreeMap::new();
-    let (mut checks, mut all, mut operations) = (0, 0, 0);
+    let (mut all, mut operations) = (0, 0);
     for row in run.operations.iter().filter(|row| row.class != Class::Unmatched) {
         let purpose = purpose(row)?;
         let bytes = both_sides(row).total();
@@ -26,10 +27,9 @@ pub(crate) fn in_an_hour(run: &Run) -> Option<String> {
         if !names.contains(&&*row.name) {
             names.push(&row.name);
         }
-        checks += if row.class == Class::Workload { row.count } else { 0 };
         (all, operations) = (all + bytes, operations + row.count);
     }
-    if all == 0 || !are_checks_rare(checks, run.whole.connections, seconds) {
+    if all == 0 {
         return None;
     }
     let mut parts: Vec<_> = purposes.into_iter().collect();
