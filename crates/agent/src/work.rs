@@ -65,7 +65,10 @@ impl WorkCounting {
 
     /// Returns the server's work between start and stop, without operations; `None` if its processes have ended.
     pub fn end(self) -> Result<Option<ServerWork>, Error> {
-        let Some(mut counters) = self.0.transpose()? else { return Ok(None) };
+        let mut counters = match self.0 {
+            None | Some(Err(Error::NoSuchProcess(_))) => return Ok(None),
+            Some(counters) => counters?,
+        };
         let record = counters.record_marked()?;
         let Some(Role { syscalls, on_cpu_ns, .. }) = record.server.value() else { return Ok(None) };
         let Some(on_cpu) = on_cpu_ns.value() else { return Ok(None) };
@@ -119,5 +122,18 @@ impl WorkBook {
         {
             self.by_server.entry(ServerEnd::OTHER).or_default().add(&work);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_ends_before_its_window_is_not_a_fault() {
+        let ended = WorkCounting(Some(Err(Error::NoSuchProcess(23_003))));
+        assert!(matches!(ended.start().stop().end(), Ok(None)));
+        let refused = WorkCounting(Some(Err(Error::Load("-EINVAL".to_owned()))));
+        assert!(refused.start().stop().end().is_err());
     }
 }
