@@ -48,7 +48,7 @@ struct bpf_perf_event_value {
 /* include/linux/interrupt.h */
 enum { NET_TX_SOFTIRQ = 2, NET_RX_SOFTIRQ = 3 };
 /* include/net/tcp_states.h */
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_FIN_WAIT2 = 5, TCP_CLOSE = 7, TCP_LISTEN = 10 };
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT2 = 5, TCP_CLOSE = 7, TCP_LISTEN = 10 };
 /* include/net/sock.h */
 enum { SOCK_DONE = 1 };
 /* include/linux/net.h, include/uapi/linux/un.h */

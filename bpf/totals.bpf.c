@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * Adds up what TCP itself counts for the connections to some ports, in every network namespace.
+ * Adds up what TCP itself counts for the connections to some ports, in every network namespace. If the settings say so, those to all
+ * listeners of the host count, so that user space can decide later which of them it wants.
  *
  * A socket is followed from the moment it is established. Its counters are added to its key's sum when it closes, and
  * whenever user space reads the iterator over the followed sockets. So no connection is missing between two readings.
@@ -45,14 +46,30 @@ struct sums_table {
 };
 
 struct sums_table sums_even SEC(".maps"), sums_odd SEC(".maps");
+struct sums_table other_even SEC(".maps"), other_odd SEC(".maps");
 
-/* The table that is filled. An update returns once no program uses the one before. */
+/* The tables that are filled, by [`totals_table`]. An update returns once no program uses the one before. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
+	__uint(max_entries, TOTALS_TABLES);
 	__type(key, __u32);
 	__array(values, struct sums_table);
-} filled SEC(".maps") = { .values = { &sums_even } };
+} filled SEC(".maps") = { .values = { &sums_even, &other_even } };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LISTENER_SLOTS);
+	__type(key, struct listener_key);
+	__type(value, struct listener);
+} listeners SEC(".maps");
+
+/* By local end. User space empties it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NEW_LISTENER_SLOTS);
+	__type(key, struct connection_key);
+	__type(value, struct new_listener);
+} new_listeners SEC(".maps");
 
 /* The sums of all keys that found no room, by [`no_room`]. */
 struct {
@@ -86,13 +103,50 @@ static __always_inline bool is_local(struct connection_key *ends)
 	return true;
 }
 
+static __always_inline struct totals_settings *read_settings(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&settings, &zero);
+}
+
+static __always_inline bool has_port(struct totals_settings *set, __u16 port)
+{
+	return set->ports[(port >> 3) & (TOTALS_PORT_BYTES - 1)] & (1 << (port & 7));
+}
+
+static __always_inline __u16 server_port(struct totals_key *key)
+{
+	return key->is_server ? key->ends.local_port : key->ends.remote_port;
+}
+
+static __always_inline struct listener *listener_on(__u32 netns, __u16 port)
+{
+	struct listener_key key = { .netns = netns, .port = port };
+
+	return bpf_map_lookup_elem(&listeners, &key);
+}
+
+/* Clients may be in another network namespace than their server. */
+static __always_inline bool is_ignored(struct totals_settings *set, struct totals_key *key)
+{
+	__u16 port = server_port(key);
+	struct listener *listener = listener_on(key->is_server ? key->ends.netns : 0, port);
+
+	return set->every_listener && !has_port(set, port) && listener && listener->is_ignored;
+}
+
 static __always_inline struct end_totals *sum_of(struct totals_key *key)
 {
-	__u32 end = key->is_server ? NO_ROOM_SERVERS : is_local(&key->ends) ? NO_ROOM_LOCAL_CLIENTS : NO_ROOM_CLIENTS;
-	__u32 zero = 0;
-	void *sums = bpf_map_lookup_elem(&filled, &zero);
+	struct totals_settings *set = read_settings();
+	__u32 table, end;
 	struct end_totals *sum;
+	void *sums;
 
+	if (!set)
+		return 0;
+	table = has_port(set, server_port(key)) ? KNOWN_PORTS : OTHER_PORTS;
+	sums = bpf_map_lookup_elem(&filled, &table);
 	if (!sums)
 		return 0;
 	sum = bpf_map_lookup_elem(sums, key);
@@ -100,7 +154,13 @@ static __always_inline struct end_totals *sum_of(struct totals_key *key)
 		return sum;
 	bpf_map_update_elem(sums, key, &nothing, BPF_NOEXIST);
 	sum = bpf_map_lookup_elem(sums, key);
-	return sum ?: bpf_map_lookup_elem(&remaining, &end);
+	if (sum)
+		return sum;
+	if (table == OTHER_PORTS)
+		end = NO_ROOM_OTHER_PORTS;
+	else
+		end = key->is_server ? NO_ROOM_SERVERS : is_local(&key->ends) ? NO_ROOM_LOCAL_CLIENTS : NO_ROOM_CLIENTS;
+	return table == OTHER_PORTS && !key->is_server ? 0 : bpf_map_lookup_elem(&remaining, &end);
 }
 
 static __always_inline void add(__u64 *sum, __u64 amount)
@@ -181,32 +241,41 @@ static __always_inline bool has_moved(struct settled_counters *settled, struct t
 	       settled->sent_bytes != tp->bytes_sent || settled->received_bytes != received_payload(tp);
 }
 
-static __always_inline bool has_port(struct totals_settings *set, __u16 port)
+static __always_inline void count_lost(bool is_listener)
 {
-	return set->ports[(port >> 3) & (TOTALS_PORT_BYTES - 1)] & (1 << (port & 7));
+	__u32 zero = 0;
+	struct totals_losses *loss = bpf_map_lookup_elem(&losses, &zero);
+
+	if (loss)
+		__sync_fetch_and_add(is_listener ? &loss->lost_listeners : &loss->lost, 1);
 }
 
-/* Begins to follow a socket; null if it is of no interest, or already followed. */
-static __always_inline struct followed_socket *follow(struct sock *sk, bool is_adopted)
+/* Whether connections to this port of a server are of interest. */
+static __always_inline bool is_wanted(struct totals_settings *set, __u32 netns, __u16 port, bool is_server)
 {
-	struct totals_settings *set;
-	struct followed_socket *socket;
-	struct totals_losses *loss;
-	bool is_server, is_client;
-	__u32 zero = 0;
+	struct listener *listener;
 
-	set = bpf_map_lookup_elem(&settings, &zero);
+	if (has_port(set, port) || !set->every_listener)
+		return has_port(set, port);
+	listener = listener_on(is_server ? netns : 0, port);
+	return listener ? !listener->is_ignored : is_server;
+}
+
+/* Starts to follow a socket; null if it is of no interest, or already followed. */
+static __always_inline struct followed_socket *follow(struct sock *sk, bool is_server, bool is_adopted)
+{
+	struct totals_settings *set = read_settings();
+	struct followed_socket *socket;
+	__u16 port;
+
 	if (!set || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
-	is_server = has_port(set, sk->__sk_common.skc_num);
-	is_client = has_port(set, __builtin_bswap16(sk->__sk_common.skc_dport));
-	if (!(is_server || is_client) || bpf_sk_storage_get(&followed, sk, 0, 0))
+	port = is_server ? sk->__sk_common.skc_num : __builtin_bswap16(sk->__sk_common.skc_dport);
+	if (!is_wanted(set, sk->__sk_common.skc_net.net->ns.inum, port, is_server) || bpf_sk_storage_get(&followed, sk, 0, 0))
 		return 0;
 	socket = bpf_sk_storage_get(&followed, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!socket) {
-		loss = bpf_map_lookup_elem(&losses, &zero);
-		if (loss)
-			__sync_fetch_and_add(&loss->lost, 1);
+		count_lost(false);
 		return 0;
 	}
 	read_ends(&socket->key.ends, sk);
@@ -220,9 +289,35 @@ static __always_inline struct followed_socket *follow(struct sock *sk, bool is_a
 	return socket;
 }
 
+static __always_inline void mark_open(__u32 netns, __u16 port, __u64 flags)
+{
+	struct listener_key key = { .netns = netns, .port = port };
+	struct listener listener = {};
+
+	bpf_map_update_elem(&listeners, &key, &listener, flags);
+}
+
+/* Notes a socket that starts to listen. Its process calls this. */
+static __always_inline void note_listener(struct sock *sk)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct totals_settings *set = read_settings();
+	struct new_listener new = { .pid = task->tgid };
+	struct connection_key ends = {};
+
+	if (!set || !set->every_listener || sk->sk_protocol != IPPROTO_TCP)
+		return;
+	read_ends(&ends, sk);
+	mark_open(ends.netns, ends.local_port, BPF_ANY);
+	mark_open(0, ends.local_port, BPF_ANY);
+	bpf_probe_read_kernel(new.command, sizeof(new.command), task->group_leader->comm);
+	if (bpf_map_update_elem(&new_listeners, &ends, &new, BPF_ANY))
+		count_lost(true);
+}
+
 static __always_inline void begin(struct sock *sk, int before)
 {
-	struct followed_socket *socket = follow(sk, false);
+	struct followed_socket *socket = follow(sk, before == TCP_SYN_RECV, false);
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	struct end_totals *sum;
 	__u32 tcp_header, syn;
@@ -282,6 +377,8 @@ int change_state(__u64 *ctx)
 		begin(sk, before);
 	else if (state == TCP_CLOSE)
 		end(sk, before);
+	else if (state == TCP_LISTEN)
+		note_listener(sk);
 	return 0;
 }
 
@@ -310,7 +407,16 @@ int send_reset(__u64 *ctx)
 	return 0;
 }
 
-/* Follows the connections of the reader's network namespace that are open already, from now on. */
+/* Whether a listener has accepted an open connection: one that still has its port, or else one of the settings' ports. */
+static __always_inline bool is_accepted(struct sock *sk, __u32 netns)
+{
+	__u16 local = sk->__sk_common.skc_num, remote = __builtin_bswap16(sk->__sk_common.skc_dport);
+	struct totals_settings *set = read_settings();
+
+	return listener_on(netns, local) || (set && has_port(set, local) && !has_port(set, remote));
+}
+
+/* Follows the connections of the reader's network namespace that are open already, from now on. It meets listeners first. */
 SEC("iter/tcp")
 int adopt(struct bpf_iter__tcp *ctx)
 {
@@ -318,6 +424,8 @@ int adopt(struct bpf_iter__tcp *ctx)
 	struct followed_socket *socket;
 	struct end_totals *sum;
 	struct tcp_sock *tp;
+	struct sock *sk;
+	__u32 netns;
 	__u8 state;
 
 	if (!common)
@@ -325,10 +433,16 @@ int adopt(struct bpf_iter__tcp *ctx)
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp)
 		return 0;
-	state = ((struct sock *)tp)->__sk_common.skc_state;
+	sk = (struct sock *)tp;
+	state = sk->__sk_common.skc_state;
+	netns = sk->__sk_common.skc_net.net->ns.inum;
+	if (state == TCP_LISTEN) {
+		mark_open(netns, sk->__sk_common.skc_num, BPF_NOEXIST);
+		mark_open(0, sk->__sk_common.skc_num, BPF_NOEXIST);
+	}
 	if (state == TCP_LISTEN || state == TCP_CLOSE || state == TCP_SYN_SENT)
 		return 0;
-	socket = follow((struct sock *)tp, true);
+	socket = follow(sk, is_accepted(sk, netns), true);
 	if (!socket)
 		return 0;
 	socket->settled.sent_bytes = tp->bytes_sent;
@@ -347,18 +461,23 @@ int adopt(struct bpf_iter__tcp *ctx)
 SEC("iter/bpf_sk_storage_map")
 int settle_open(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
+	struct totals_settings *set = read_settings();
 	struct followed_socket *socket = ctx->value;
 	struct sock *sk = ctx->sk;
 	struct end_totals *sum;
 	struct totals_key key;
 	struct tcp_sock *tp;
 
-	if (!sk || !socket || socket->settled.is_closed)
+	if (!sk || !socket || !set || socket->settled.is_closed)
 		return 0;
+	key = socket->key;
+	if (is_ignored(set, &key)) {
+		bpf_sk_storage_delete(&followed, sk);
+		return 0;
+	}
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp || !has_moved(&socket->settled, tp))
 		return 0;
-	key = socket->key;
 	sum = sum_of(&key);
 	if (sum)
 		settle(socket, tp, sum);

@@ -98,6 +98,8 @@ pub fn totals() -> AgentTotals {
         failed_readings: 10,
         without_room_bytes: 6,
         lost_connections: 7,
+        unidentified_bytes: 11,
+        lost_listeners: 12,
         failed_exports: 8,
         failed_archives: 9,
     }
