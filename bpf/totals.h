@@ -16,6 +16,8 @@ enum totals_limits {
 	NEW_LISTENER_SLOTS = 4096,
 	/* A command's name in the kernel. */
 	COMMAND_BYTES = 16,
+	/* Closed sockets that wait for the last segments of their peers. The least used make room for others. */
+	WAITING_SLOTS = 16384,
 };
 
 /* Pairs of tables of sums. Servers on other ports than the settings' take no room from those on them. */
@@ -41,6 +43,8 @@ struct totals_settings {
 	__u32 by_connection;
 	/* Whether connections to all listeners of this host are followed too. */
 	__u32 every_listener;
+	/* Whether [`drop_segment`] runs. */
+	__u32 sees_drops;
 	__u8 ports[TOTALS_PORT_BYTES];
 };
 
@@ -78,7 +82,7 @@ struct totals_key {
 struct end_totals {
 	/* Payload, with retransmissions. */
 	__u64 sent_bytes;
-	/* Payload in order, each byte once. */
+	/* Payload, also what TCP refuses. */
 	__u64 received_bytes;
 	/* Part of the sent bytes. */
 	__u64 retransmitted_bytes;
@@ -95,6 +99,10 @@ struct end_totals {
 	/* Smoothed round-trip times, microseconds, and how many were added. */
 	__u64 round_trip_us;
 	__u64 round_trips;
+	/* Segments of Multipath TCP, whose options are in no header. */
+	__u64 multipath_segments;
+	/* Part of the received bytes: what had arrived before, or was for nobody. */
+	__u64 refused_bytes;
 };
 
 /* A socket's counters when they were last added to its sum. The kernel's segment counts wrap. */
@@ -107,11 +115,30 @@ struct settled_counters {
 	__u32 retransmitted_segments;
 	/* 1 once the socket is closed. */
 	__u32 is_closed;
+	/* Bytes of options that the RST that ended the connection lacks. */
+	__u32 missing_options;
+	__u32 padding;
+};
+
+/* Segments that a socket counts as sent, but that this host's firewall has dropped. */
+struct unsent_segments {
+	__u64 bytes;
+	__u32 segments;
+	__u32 padding;
 };
 
 struct followed_socket {
 	struct totals_key key;
 	struct settled_counters settled;
+	struct unsent_segments unsent;
+};
+
+/* A closed socket that waits for the last segments of its peer. */
+struct waiting_socket {
+	struct totals_key key;
+	__u32 tcp_header;
+	/* 1 if the last of them was answered by a RST. */
+	__u32 is_refused;
 };
 
 /* Totals since the programs were loaded. */

@@ -56,6 +56,8 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Amount "round_trip_seconds" "Sum of TCP's smoothed round-trip times":
         |all| all.flows.iter().map(|flow| (flow_labels(flow), flow.totals.round_trip_us as f64 / 1e6)).collect();
     Counter "round_trips" "Round-trip times in this sum": |all| flows(all, |flow| flow.round_trips);
+    Counter "refused_payload_bytes" "Payload that arrived again or after a close, as far as TCP shows it": |all| flows(all, |flow| flow.refused_bytes);
+    Counter "multipath_segments" "Segments of Multipath TCP, whose options (8 to 28 bytes each) are in no total": |all| flows(all, |flow| flow.multipath_segments);
     Amount "cost" "What these bytes cost, by the prices of the configuration": flow_costs,
         "overhead.cost" "" "What the bytes cost, by the settings' prices";
     Counter "statement_wire_bytes" "Bytes on the wire of a statement: the exact bytes, divided as capture windows show": part_sides,

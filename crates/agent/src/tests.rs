@@ -35,6 +35,8 @@ fn flow(server: ServerLabels, client: &str, costs: Option<[f64; 2]>) -> FlowTraf
         closed: 1,
         round_trip_us: 250,
         round_trips: 4,
+        multipath_segments: 5,
+        refused_bytes: 6,
     };
     let zones = ["a".to_owned(), "unknown".to_owned()];
     FlowTraffic {

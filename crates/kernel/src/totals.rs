@@ -7,9 +7,10 @@
 //! # What the headers leave out
 //!
 //! Payload and segments are exact, apart from what no socket counts: repeated SYNs that a listener answers, and segments that
-//! reach a closed port, a closed socket or a connection in TIME-WAIT. Of what arrives twice, only the headers count. Headers are computed from the segments. They lack SACK blocks, and assume
-//! the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while a
-//! capture on this host shows larger frames with fewer headers.
+//! reach a closed port. What arrives at closed sockets, or twice, is seen when the kernel drops it, since Linux 6.11; before, the former
+//! is missing, and only the headers of the latter count. Headers are computed from the segments. They lack SACK blocks and the options of
+//! Multipath TCP, and assume the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while
+//! a capture on this host shows larger frames with fewer headers.
 
 use crate::error::Error;
 use crate::listeners::TcpServer;
@@ -28,6 +29,9 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/totals.bpf.o"))
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET_HEADER: u64 = 14;
+
+/// Arguments of the tracepoint of dropped segments with the socket that they are for, since Linux 6.11.
+const DROP_ARGUMENTS: usize = 4;
 
 /// Sums read from the kernel at once.
 const BATCH: u32 = 1024;
@@ -71,9 +75,9 @@ impl SegmentTotals {
 /// Totals of the sockets at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketTotals {
-    /// With retransmissions.
+    /// With retransmissions, and without what this host's firewall drops.
     pub sent: SegmentTotals,
-    /// Payload counts once, however often it arrived.
+    /// With what arrives again, and with what this host's firewall drops.
     pub received: SegmentTotals,
     /// Part of what was sent.
     pub retransmitted_bytes: u64,
@@ -88,6 +92,10 @@ pub struct SocketTotals {
     pub round_trip_us: u64,
     /// Number of round-trip times in the sum.
     pub round_trips: u64,
+    /// Segments of Multipath TCP, sent and received, whose options are in no header.
+    pub multipath_segments: u64,
+    /// Part of what was received: payload that had arrived before, or that came after the socket was closed.
+    pub refused_bytes: u64,
 }
 
 impl SocketTotals {
@@ -106,7 +114,7 @@ impl SocketTotals {
 counter_sums! {
     SegmentTotals { segments, payload_bytes, header_bytes }
     SocketTotals {
-        sent, received, retransmitted_bytes, retransmitted_segments, opened, met_open, closed, round_trip_us, round_trips,
+        sent, received, retransmitted_bytes, retransmitted_segments, opened, met_open, closed, round_trip_us, round_trips, multipath_segments, refused_bytes,
     }
 }
 
@@ -130,6 +138,8 @@ impl From<types::end_totals> for SocketTotals {
             closed: of.closed,
             round_trip_us: of.round_trip_us,
             round_trips: of.round_trips,
+            multipath_segments: of.multipath_segments,
+            refused_bytes: of.refused_bytes,
         }
     }
 }
@@ -172,6 +182,7 @@ pub struct FollowedTraffic {
 pub struct TcpFollower {
     by_connection: bool,
     every_listener: bool,
+    sees_drops: bool,
     settings: MapHandle,
     /// By `totals_table`. The table that the programs fill comes first.
     sums: [[MapHandle; 2]; 2],
@@ -184,7 +195,7 @@ pub struct TcpFollower {
     losses: MapHandle,
     adopt: Link,
     settle: Link,
-    _changes: [Link; 2],
+    _changes: BTreeMap<String, Link>,
 }
 
 impl TcpFollower {
@@ -210,11 +221,12 @@ impl TcpFollower {
     }
 
     fn load(ports: &[u16], by_connection: bool, every_listener: bool) -> Result<Self, Error> {
-        let object = object::load_whole(OBJECT)?;
+        let sees_drops = object::tracepoint_arguments(&object::kernel_types()?, "kfree_skb") >= DROP_ARGUMENTS;
+        let object = object::load_whole(OBJECT, |program| program == "drop_segment" && !sees_drops)?;
         let map = |name| map(&object, name);
         let followed = map("followed")?;
         let mut links = BTreeMap::new();
-        for program in object.progs_mut() {
+        for program in object.progs_mut().filter(|program| program.autoload()) {
             let link = if program.name() == "settle_open" {
                 let attached = program.attach_iter(followed.as_fd());
                 attached
@@ -227,10 +239,10 @@ impl TcpFollower {
         let mut link =
             |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
         let (adopt, settle) = (link("adopt")?, link("settle_open")?);
-        let changes = [link("change_state")?, link("send_reset")?];
         let follower = Self {
             by_connection,
             every_listener,
+            sees_drops,
             settings: map("settings")?,
             sums: [[map("sums_even")?, map("sums_odd")?], [map("other_even")?, map("other_odd")?]],
             filled: map("filled")?,
@@ -241,15 +253,21 @@ impl TcpFollower {
             losses: map("losses")?,
             adopt,
             settle,
-            _changes: changes,
+            _changes: links,
         };
         follower.follow_ports(ports)?;
         Ok(follower)
     }
 
+    /// Returns whether the kernel shows which segments it drops: since Linux 6.11.
+    pub const fn sees_drops(&self) -> bool {
+        self.sees_drops
+    }
+
     /// Replaces the ports. Connections that are followed already stay so.
     pub fn follow_ports(&self, ports: &[u16]) -> Result<(), Error> {
-        let flags = [self.by_connection, self.every_listener].map(|flag| u32::from(flag).to_ne_bytes());
+        let flags =
+            [self.by_connection, self.every_listener, self.sees_drops].map(|flag| u32::from(flag).to_ne_bytes());
         let settings = [&flags.concat()[..], &object::port_set(ports)].concat();
         Ok(self.settings.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?)
     }

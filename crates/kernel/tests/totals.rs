@@ -125,6 +125,34 @@ fn a_reset_counts_at_both_ends() {
     assert_eq!((server.received, server.closed), (client.sent, 1));
 }
 
+/// The socket is closed, and what waits for the client's FIN counts nothing.
+#[test]
+fn what_arrives_after_a_close_counts_and_what_never_comes_does_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let Some(mut follower) = follower(&[address.port()], false) else { return };
+    if !follower.sees_drops() {
+        println!("skipped: this kernel does not show which segments it drops");
+        return;
+    }
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    exchange(&mut client, &mut server, [100, 200]);
+    drop(server);
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    let mut sums = Sums::default();
+    sums.read(&mut follower);
+    let ([(_, server)], [(_, open)]) = (&sums.at(true)[..], &sums.at(false)[..]) else { panic!("one group each") };
+    assert_eq!((server.sent, server.received), (open.received, open.sent), "the client does not close");
+    client.write_all(&[b'x'; 700]).unwrap();
+    while client.write_all(b"x").is_ok() {}
+    drop(client);
+    sums.read(&mut follower);
+    let ([(_, server)], [(_, client)]) = (&sums.at(true)[..], &sums.at(false)[..]) else { panic!("one group each") };
+    assert_eq!((server.sent, server.received), (client.received, client.sent));
+    assert!(server.refused_bytes >= 700 && server.received.payload_bytes >= 800, "{server:?}");
+}
+
 #[test]
 fn connections_that_were_open_before_count_from_then_on() {
     let listener = TcpListener::bind("[::1]:0").unwrap();
