@@ -122,7 +122,11 @@ static __always_inline struct totals_settings *read_settings(void)
 
 static __always_inline bool has_port(struct totals_settings *set, __u16 port)
 {
-	return set->ports[(port >> 3) & (TOTALS_PORT_BYTES - 1)] & (1 << (port & 7));
+	__u32 byte = port >> 3;
+
+	/* Linux 6.1 and 6.12 forget a port's bounds when its bytes are swapped, so the compiler must not rely on them. */
+	barrier_var(byte);
+	return set->ports[byte & (TOTALS_PORT_BYTES - 1)] & (1 << (port & 7));
 }
 
 static __always_inline __u16 server_port(struct totals_key *key)
@@ -557,6 +561,7 @@ static __always_inline void drop_received(struct sock *sk, struct sk_buff *skb, 
 			return;
 		add(&sum->received_segments, 1);
 		add(&sum->received_bytes, payload);
+		add(&sum->refused_bytes, payload);
 		add(&sum->received_header_bytes, header_of(&wait->key, header_bytes(tcp)));
 		if (tcp->flags & TCPHDR_FIN && !wait->is_refused) {
 			add(&sum->sent_segments, 1);
@@ -616,7 +621,7 @@ int drop_segment(__u64 *ctx)
 	struct tcp_start tcp = {};
 	bool is_firewall = IS_REASON(reason, NETFILTER_DROP);
 
-	if (!(is_firewall || receiver) || bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
+	if (!(is_firewall ? skb->sk : receiver) || bpf_probe_read_kernel(&tcp, sizeof(tcp), skb->head + skb->transport_header))
 		return 0;
 	if (is_firewall)
 		drop_by_firewall(skb, &tcp);

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Number of names above which those of ended containers are dropped.
 const GROUPS: usize = 10_000;
@@ -160,7 +161,8 @@ impl WatchedServers {
     }
 }
 
-/// Returns all network namespaces with processes, by number; that of this process is absent from the values. Some may have ended since.
+/// Returns all network namespaces that processes are in or that have a name, by number; that of this process is absent from the values.
+/// Some may have ended since.
 pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
     let mut found = BTreeMap::from([(own_network_namespace(), None)]);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -172,7 +174,25 @@ pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
             found.insert(namespace.number() as u32, Some(namespace));
         }
     }
+    for namespace in named_namespaces() {
+        found.entry(namespace.number() as u32).or_insert(Some(namespace));
+    }
     found
+}
+
+/// Returns the network namespaces that are mounted, as by `ip netns add`, here or for the host's first process. Sockets may be in them
+/// without any process.
+fn named_namespaces() -> Vec<NetworkNamespace> {
+    let mounted = |process: &str| {
+        let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
+        let opened = |line: &str| {
+            let mut columns = line.split(' ').skip(3);
+            let place = columns.next()?.starts_with("net:[").then(|| columns.next())??;
+            NetworkNamespace::open(Path::new(&format!("/proc/{process}/root{place}"))).ok()
+        };
+        mounts.lines().filter_map(opened).collect::<Vec<_>>()
+    };
+    ["self", "1"].into_iter().flat_map(mounted).collect()
 }
 
 /// Returns the names of containers by the inodes of their control groups (version 2), which identify the owners of sockets.

@@ -321,7 +321,9 @@ impl TcpFollower {
             });
             server.addresses.push(end(ends.local, ends.local_port));
         })?;
-        servers.values_mut().for_each(|server| server.addresses.sort_unstable());
+        for server in servers.values_mut() {
+            server.addresses.sort_unstable();
+        }
         Ok(servers.into_values().collect())
     }
 
