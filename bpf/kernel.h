@@ -48,7 +48,9 @@ struct bpf_perf_event_value {
 /* include/linux/interrupt.h */
 enum { NET_TX_SOFTIRQ = 2, NET_RX_SOFTIRQ = 3 };
 /* include/net/tcp_states.h */
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_FIN_WAIT2 = 5, TCP_CLOSE = 7, TCP_LISTEN = 10 };
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT2 = 5, TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_LISTEN = 10, TCP_CLOSING = 11 };
+/* include/net/tcp.h */
+enum { TCPHDR_FIN = 1, TCPHDR_SYN = 2 };
 /* include/net/sock.h */
 enum { SOCK_DONE = 1 };
 /* include/linux/net.h, include/uapi/linux/un.h */
@@ -86,8 +88,15 @@ struct ns_common {
 	unsigned int inum;
 };
 
+struct netns_ipv4 {
+	__u8 sysctl_tcp_window_scaling;
+	__u8 sysctl_tcp_timestamps;
+	__u8 sysctl_tcp_sack;
+};
+
 struct net {
 	struct ns_common ns;
+	struct netns_ipv4 ipv4;
 };
 
 struct nsproxy {
@@ -219,12 +228,24 @@ struct unix_sock {
 	struct sock *peer;
 };
 
+struct inet_sock {
+	__be16 inet_sport;
+};
+
 struct inet_connection_sock {
 	const void *icsk_ulp_ops;
 };
 
+struct tcp_options_received {
+	__u16 saw_tstamp : 1;
+	__u16 tstamp_ok : 1;
+	__u16 wscale_ok : 1;
+	__u16 sack_ok : 3;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	struct tcp_options_received rx_opt;
 	__u32 write_seq;
 	__u32 copied_seq;
 	__u32 snd_una;
@@ -236,10 +257,57 @@ struct tcp_sock {
 	__u64 bytes_sent;
 	__u64 bytes_received;
 	__u64 bytes_retrans;
+	__u8 syn_data : 1;
+	__u8 syn_fastopen : 1;
+	__u8 syn_data_acked : 1;
+	bool is_mptcp;
+};
+
+struct net_device {
+	possible_net_t nd_net;
 };
 
 struct sk_buff {
 	struct sock *sk;
+	struct net_device *dev;
+	char cb[48];
+	unsigned int len;
+	__u16 transport_header;
+	__u16 network_header;
+	unsigned int end;
+	unsigned char *head;
+	unsigned char *data;
+};
+
+struct skb_shared_info {
+	unsigned short gso_segs;
+};
+
+struct tcp_skb_cb {
+	__u32 seq;
+	__u32 end_seq;
+};
+
+/* Numbers differ between kernels. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_NETFILTER_DROP,
+	SKB_DROP_REASON_SOCKET_BACKLOG,
+	SKB_DROP_REASON_TCP_ABORT_ON_DATA,
+	SKB_DROP_REASON_TCP_ACK_UNSENT_DATA,
+	SKB_DROP_REASON_TCP_CLOSE,
+	SKB_DROP_REASON_TCP_INVALID_ACK_SEQUENCE,
+	SKB_DROP_REASON_TCP_INVALID_END_SEQUENCE,
+	SKB_DROP_REASON_TCP_INVALID_SEQUENCE,
+	SKB_DROP_REASON_TCP_OFO_DROP,
+	SKB_DROP_REASON_TCP_OFO_QUEUE_PRUNE,
+	SKB_DROP_REASON_TCP_OFOMERGE,
+	SKB_DROP_REASON_TCP_OLD_DATA,
+	SKB_DROP_REASON_TCP_OLD_SEQUENCE,
+	SKB_DROP_REASON_TCP_OVERWINDOW,
+	SKB_DROP_REASON_TCP_RFC7323_PAWS,
+	SKB_DROP_REASON_TCP_TOO_OLD_ACK,
+	SKB_DROP_REASON_TCP_ZEROWINDOW,
+	SKB_DROP_REASON_PROTO_MEM,
 };
 
 #if defined(__TARGET_ARCH_x86)

@@ -268,6 +268,37 @@ def loopback(ends, folder, agent):
     check("loopback: each series is there once", len(series) - len(set(series)), 0)
 
 
+def newcomers(ends, folder, agent):
+    """Servers that start while the agent runs, on ports that no database usually has, count from their first byte on."""
+    place = ("10.62.1.2", 17777)
+    start(ends, inside("redis", *REDIS, "--bind", place[0], "--port", place[1], "--dir", folder, "--pidfile", folder / "late.pid"))
+    value = 250_000
+    sent = f"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${value}\r\n".encode() + bytes(value) + b"\r\n"
+    with connect(place) as client:
+        ask(client, sent)
+    labels = {"server": "10.62.1.2:17777", "system": "redis"}
+    settled(agent)
+    check("newcomers: a new server counts from its first byte on", agent.sum("payload_bytes", **labels), float(len(sent + b"+OK\r\n")))
+    for port in range(17801, 17811):
+        words = inside("redis", *REDIS, "--bind", place[0], "--port", port, "--dir", folder, "--pidfile", folder / "short.pid")
+        server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with connect((place[0], port)) as client:
+            for _ in range(100):
+                ask(client, b"PING\r\n")
+        server.kill()
+        server.wait()
+
+    def found():
+        return [agent.sum("payload_bytes", server=f"10.62.1.2:{port}", system="redis") for port in range(17801, 17811)]
+
+    settled(agent)
+    check("newcomers: ten servers that ended at once count", found(), [100.0 * (6 + 7)] * 10)
+    # Two searches later, nothing but the totals has their names.
+    time.sleep(13)
+    check("newcomers: they keep their names", found(), [100.0 * (6 + 7)] * 10)
+    check("newcomers: all were noted", [agent.sum(name) for name in ("lost_listeners", "unidentified_wire_bytes")], [0.0, 0.0])
+
+
 # A server and a client of no known protocol, on a usual port, in a namespace without a container: 1,000 exchanges after a line.
 APART = """
 import socket, sys
@@ -493,6 +524,7 @@ with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as ends:
     archive(folder, agent)
     loopback(ends, folder, agent)
     replaced(ends, folder, agent)
+    newcomers(ends, folder, agent)
     usage(folder)
     restart(folder, agent)
 finish()

@@ -146,6 +146,9 @@ pub struct FlowBook {
     /// Traffic of connections for which the kernel's table had no room, at servers and at clients.
     pub without_room: SocketTotals,
     pub lost_connections: u64,
+    /// Bytes of servers on other ports for which the kernel's table had no room, and servers that it could not note.
+    pub unidentified_bytes: u64,
+    pub lost_listeners: u64,
 }
 
 impl FlowBook {
@@ -185,10 +188,12 @@ impl FlowBook {
             self.groups.retain(|_, place| place.reading == self.readings);
         }
         // Those of local clients are in the servers'.
-        let [clients, servers, _] = traffic.remaining;
+        let [clients, servers, _, others] = traffic.remaining;
         self.without_room = from_client(servers, true);
         self.without_room.add(&clients);
         self.lost_connections = traffic.lost;
+        self.unidentified_bytes = wire_bytes(&others).iter().sum();
+        self.lost_listeners = traffic.lost_listeners;
     }
 
     /// Moves the sums of flows beyond a limit to shared ones, among those with an address.

@@ -1,9 +1,10 @@
 //! The agent: exact traffic of all databases of a host, and its composition, all the time.
 //!
-//! Totals come from TCP's own counters (`flows`), and their composition from short capture windows (`windows`,
+//! Totals come from TCP's own counters (`flows`, `candidates`), and their composition from short capture windows (`windows`,
 //! `composition`). `governor` keeps both within a budget. `totals` joins them for `metrics`, `archive` and `text`.
 
 mod archive;
+mod candidates;
 mod client;
 mod composition;
 mod config;
@@ -26,6 +27,7 @@ pub use config::{AgentConfig, DEFAULTS};
 
 use anyhow::{Context, Result};
 use archive::{AgentArchive, span_ns};
+use candidates::CandidateBook;
 use composition::CompositionBook;
 use flows::{FIRST_WINDOWS, FlowBook};
 use governor::Governor;
@@ -34,7 +36,7 @@ use otlp::OtlpExport;
 use overhead_dissect::Selection;
 use overhead_host::metrics::{METRICS, MetricsServer, TokenCheck, thread_cpu};
 use overhead_host::{CaptureSignals, containers_now, or_never};
-use overhead_kernel::{TcpFollower, raised, unseen_processes};
+use overhead_kernel::{FollowedTraffic, TcpFollower, raised, unseen_processes};
 use overhead_model::{exit, say};
 use overhead_reading::time::unix_ns;
 use servers::WatchedServers;
@@ -90,13 +92,14 @@ impl Agent {
     pub fn start(config: AgentConfig) -> Result<Self> {
         let books = AgentBooks {
             servers: WatchedServers::find(&containers_now(), &config.ports)?,
+            candidates: CandidateBook::default(),
             flows: FlowBook::default(),
             compositions: CompositionBook::new(config.statements as usize),
             work: WorkBook::default(),
             governor: Governor::new(config.budget, config.windows, unix_ns()),
             config,
         };
-        let follower = raised(|| TcpFollower::start(&books.servers.ports, false))
+        let follower = raised(|| TcpFollower::start_with_listeners(&books.servers.ports))
             .context("the agent needs the kernel's counters of connections")?;
         let started = Instant::now();
         let mut agent = Self {
@@ -115,8 +118,13 @@ impl Agent {
             rendering: Duration::ZERO,
         };
         if let Some(reason) = unseen_processes() {
-            let effect = "servers of other users may not be found, so only new connections to the usual ports count";
+            let effect = "servers of other users may not be found if they started earlier, so of these only the usual ports count";
             agent.warn_once("servers", format!("{effect}: {reason}"));
+        }
+        if !agent.follower.sees_drops() {
+            say!(
+                "overhead: payload that arrives twice is not counted, and traffic after a close is guessed: this takes Linux 6.11"
+            );
         }
         agent.adopt();
         Ok(agent)
@@ -279,10 +287,7 @@ impl Agent {
     /// Reads the totals, and searches for servers from time to time. Returns whether a period has ended.
     fn read(&mut self) -> bool {
         match raised(|| self.follower.read()) {
-            Ok(mut traffic) => {
-                traffic.groups.retain(|group, _| !self.is_excluded(flows::server_of(group)));
-                self.books.flows.take(&traffic, &self.books.config.zones);
-            }
+            Ok(traffic) => self.take_traffic(traffic),
             Err(error) => {
                 self.failed_readings += 1;
                 let fault = format!("the totals were not read, the next reading will have them: {error}");
@@ -292,10 +297,8 @@ impl Agent {
         self.books.compositions.take_growth(take(&mut self.books.flows.growth), None);
         self.readings += 1;
         let newcomers = self.books.flows.newcomers(&self.books.servers);
-        if (self.readings.is_multiple_of(SEARCH) || newcomers != self.newcomers)
-            && let Err(error) = self.search()
-        {
-            self.warn_once("search", format!("new servers were not searched for: {error:#}"));
+        if self.readings.is_multiple_of(SEARCH) || newcomers != self.newcomers {
+            self.search();
         }
         self.settle(0, Duration::ZERO);
         if let Some(export) = &self.export {
@@ -309,6 +312,21 @@ impl Agent {
             self.end_period();
         }
         has_ended
+    }
+
+    /// Adds the traffic of databases, those that have started since the last reading included.
+    fn take_traffic(&mut self, mut traffic: FollowedTraffic) {
+        if self.books.servers.note(take(&mut traffic.new_listeners)) {
+            self.search();
+        }
+        traffic.groups.retain(|group, _| !self.is_excluded(flows::server_of(group)));
+        let AgentBooks { candidates, servers, flows, config, .. } = &mut self.books;
+        let ignored = candidates.take(&mut traffic, servers);
+        flows.take(&traffic, &config.zones);
+        // Ports that are not ignored only cost time.
+        if let Err(error) = ignored.into_iter().try_for_each(|port| self.follower.ignore(port)) {
+            self.warn_once("ignore", format!("servers that are no databases are followed on: {error}"));
+        }
     }
 
     fn is_excluded(&self, server: SocketAddr) -> bool {
@@ -327,8 +345,14 @@ impl Agent {
         self.period_started = now;
     }
 
-    /// Follows servers that have started since the last search.
-    fn search(&mut self) -> Result<()> {
+    /// Searches for servers that have started since the last search.
+    fn search(&mut self) {
+        if let Err(error) = self.follow_servers() {
+            self.warn_once("search", format!("new servers were not searched for: {error:#}"));
+        }
+    }
+
+    fn follow_servers(&mut self) -> Result<()> {
         let servers = WatchedServers::find(&containers_now(), &self.books.config.ports)?;
         let has_new = servers.ports != self.books.servers.ports;
         let before = std::mem::replace(&mut self.books.servers, servers);

@@ -56,6 +56,8 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Amount "round_trip_seconds" "Sum of TCP's smoothed round-trip times":
         |all| all.flows.iter().map(|flow| (flow_labels(flow), flow.totals.round_trip_us as f64 / 1e6)).collect();
     Counter "round_trips" "Round-trip times in this sum": |all| flows(all, |flow| flow.round_trips);
+    Counter "refused_payload_bytes" "Payload that arrived again or after a close, as far as TCP shows it": |all| flows(all, |flow| flow.refused_bytes);
+    Counter "multipath_segments" "Segments of Multipath TCP, whose options (8 to 28 bytes each) are in no total": |all| flows(all, |flow| flow.multipath_segments);
     Amount "cost" "What these bytes cost, by the prices of the configuration": flow_costs,
         "overhead.cost" "" "What the bytes cost, by the settings' prices";
     Counter "statement_wire_bytes" "Bytes on the wire of a statement: the exact bytes, divided as capture windows show": part_sides,
@@ -73,6 +75,8 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Counter "borrowed_wire_bytes" "Bytes divided as at another time, for lack of windows": |all| single(all.borrowed_bytes);
     Counter "unattributed_wire_bytes" "Bytes of connections without room in the table, local ones once": |all| single(all.without_room_bytes);
     Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
+    Counter "unidentified_wire_bytes" "Bytes of servers that are not known as databases and found no room, while they may still be found to be": |all| single(all.unidentified_bytes);
+    Counter "lost_listeners" "Servers that started and could not be noted, so that short-lived ones may be missing": |all| single(all.lost_listeners);
     Counter "evicted_series" "Series that were added to one named (other), to make room": |all| single(all.evicted);
     Counter "failed_readings" "Readings that failed: the next one has their bytes": |all| single(all.failed_readings);
     Counter "failed_exports" "OTLP exports that failed": |all| single(all.failed_exports);

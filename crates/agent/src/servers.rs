@@ -5,16 +5,19 @@ use overhead_capture::live::NetworkNamespace;
 use overhead_containers::{HostContainers, RunningContainer};
 use overhead_dissect::Selection;
 use overhead_host::databases::{self, Database};
-use overhead_kernel::{own_network_namespace, raised};
+use overhead_kernel::{ServerPort, TcpServer, own_network_namespace, raised};
 use overhead_model::Protocol;
 use overhead_report::text::clean;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Number of names above which those of ended containers are dropped.
 const GROUPS: usize = 10_000;
+/// Most databases outside the last search whose names are kept: each had its own address.
+const NOTED: usize = 1_000;
 
 /// The server's end of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,8 +39,11 @@ impl ServerEnd {
 }
 
 /// The servers that listen on this host, and the ports to follow.
+#[derive(Default)]
 pub struct WatchedServers {
     databases: Vec<Database>,
+    /// Databases that have started or ended since the last search, the newest last. Traffic may name them for a while.
+    noted: Vec<Database>,
     /// Other ports that the user named.
     named: Vec<u16>,
     /// Names of containers by the inodes of their control groups, also of those that have ended.
@@ -58,7 +64,7 @@ impl WatchedServers {
         ports.sort_unstable();
         ports.dedup();
         let groups = control_groups(containers);
-        Ok(Self { databases, named: named.to_vec(), groups, ports })
+        Ok(Self { databases, noted: Vec::new(), named: named.to_vec(), groups, ports })
     }
 
     /// Returns the protocols that each port may have. The content decides on ports that the user named.
@@ -79,9 +85,36 @@ impl WatchedServers {
         Selection { ports: self.ports.iter().copied().map(protocols).collect(), ..Selection::default() }
     }
 
-    /// Returns the database behind a server's end, if it listens on this host.
+    /// Notes servers that have started to listen, and returns whether one of them is a database. One that is not replaces a database with
+    /// its address that has ended.
+    pub fn note(&mut self, new: Vec<TcpServer>) -> bool {
+        let mut has_database = false;
+        for server in new {
+            let is_replaced = |known: &Database| {
+                known.network_namespace == Some(server.network_namespace)
+                    && known.addresses.iter().any(|address| server.addresses.contains(address))
+            };
+            self.noted.retain(|known| !is_replaced(known));
+            if let Some(database) = databases::tcp_database(server) {
+                self.noted.push(database);
+                has_database = true;
+            }
+        }
+        has_database
+    }
+
+    /// Returns whether traffic on a port is that of databases: a usual one, one that the user named, or that of a database.
+    pub fn has_port(&self, port: ServerPort) -> bool {
+        let is_on = |database: &Database| {
+            (port.network_namespace == 0 || database.network_namespace == Some(port.network_namespace))
+                && database.addresses.iter().any(|address| address.port() == port.port)
+        };
+        self.ports.binary_search(&port.port).is_ok() || self.noted.iter().any(is_on)
+    }
+
+    /// Returns the database behind a server's end, if it listens on this host or has done so.
     pub fn database(&self, server: &ServerEnd) -> Option<&Database> {
-        self.databases.iter().find(|database| {
+        self.databases.iter().chain(self.noted.iter().rev()).find(|database| {
             let listens = |address: &SocketAddr| {
                 address.port() == server.address.port()
                     && (address.ip().is_unspecified() || address.ip().to_canonical() == server.address.ip())
@@ -107,8 +140,17 @@ impl WatchedServers {
         self.groups.get(&group).map(String::as_str)
     }
 
-    /// Keeps the names of containers that have ended since an earlier search.
+    /// Keeps the names of databases and containers that have ended since an earlier search.
     pub fn remember(&mut self, before: Self) {
+        let is_found = |old: &Database| {
+            let is_same = |new: &Database| {
+                new.network_namespace == old.network_namespace
+                    && (new.pid() == old.pid() || new.addresses.iter().any(|address| old.addresses.contains(address)))
+            };
+            self.databases.iter().any(is_same)
+        };
+        self.noted = before.noted.into_iter().chain(before.databases).filter(|old| !is_found(old)).collect();
+        self.noted.drain(..self.noted.len().saturating_sub(NOTED));
         if before.groups.len() < GROUPS {
             self.groups = before.groups.into_iter().chain(std::mem::take(&mut self.groups)).collect();
         }
@@ -119,7 +161,8 @@ impl WatchedServers {
     }
 }
 
-/// Returns all network namespaces with processes, by number; that of this process is absent from the values. Some may have ended since.
+/// Returns all network namespaces that processes are in or that have a name, by number; that of this process is absent from the values.
+/// Some may have ended since.
 pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
     let mut found = BTreeMap::from([(own_network_namespace(), None)]);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -131,7 +174,25 @@ pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
             found.insert(namespace.number() as u32, Some(namespace));
         }
     }
+    for namespace in named_namespaces() {
+        found.entry(namespace.number() as u32).or_insert(Some(namespace));
+    }
     found
+}
+
+/// Returns the network namespaces that are mounted, as by `ip netns add`, here or for the host's first process. Sockets may be in them
+/// without any process.
+fn named_namespaces() -> Vec<NetworkNamespace> {
+    let mounted = |process: &str| {
+        let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
+        let opened = |line: &str| {
+            let mut columns = line.split(' ').skip(3);
+            let place = columns.next()?.starts_with("net:[").then(|| columns.next())??;
+            NetworkNamespace::open(Path::new(&format!("/proc/{process}/root{place}"))).ok()
+        };
+        mounts.lines().filter_map(opened).collect::<Vec<_>>()
+    };
+    ["self", "1"].into_iter().flat_map(mounted).collect()
 }
 
 /// Returns the names of containers by the inodes of their control groups (version 2), which identify the owners of sockets.

@@ -35,6 +35,8 @@ fn flow(server: ServerLabels, client: &str, costs: Option<[f64; 2]>) -> FlowTraf
         closed: 1,
         round_trip_us: 250,
         round_trips: 4,
+        multipath_segments: 5,
+        refused_bytes: 6,
     };
     let zones = ["a".to_owned(), "unknown".to_owned()];
     FlowTraffic {
@@ -98,6 +100,8 @@ pub fn totals() -> AgentTotals {
         failed_readings: 10,
         without_room_bytes: 6,
         lost_connections: 7,
+        unidentified_bytes: 11,
+        lost_listeners: 12,
         failed_exports: 8,
         failed_archives: 9,
     }

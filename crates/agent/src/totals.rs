@@ -1,5 +1,6 @@
 //! The agent's totals at one moment, for the metrics and the summary, and the rows of a period, for the archive.
 
+use super::candidates::CandidateBook;
 use super::composition::CompositionBook;
 use super::config::AgentConfig;
 use super::flows::{FlowBook, FlowKey, FlowSums, ZonePair, wire_bytes};
@@ -150,6 +151,10 @@ pub struct AgentTotals {
     /// Bytes of connections for which the kernel's table had no room, and connections that could not be followed.
     pub without_room_bytes: u64,
     pub lost_connections: u64,
+    /// Bytes of servers that are unknown, for which there was no room.
+    pub unidentified_bytes: u64,
+    /// Servers that started to listen and were not noted.
+    pub lost_listeners: u64,
     /// Readings of the kernel's tables that failed.
     pub failed_readings: u64,
     /// OTLP exports that failed.
@@ -165,6 +170,7 @@ type ReadParts = fn(&CompositionPeriods) -> Vec<PartTotal>;
 pub struct AgentBooks {
     pub config: AgentConfig,
     pub servers: WatchedServers,
+    pub candidates: CandidateBook,
     pub flows: FlowBook,
     pub compositions: CompositionBook,
     pub work: WorkBook,
@@ -188,6 +194,8 @@ impl AgentBooks {
             evicted: self.flows.evicted,
             without_room_bytes: wire_bytes(&self.flows.without_room).iter().sum(),
             lost_connections: self.flows.lost_connections,
+            unidentified_bytes: self.flows.unidentified_bytes + self.candidates.dropped_bytes,
+            lost_listeners: self.flows.lost_listeners,
             failed_readings: 0,
             failed_exports: 0,
             failed_archives: 0,

@@ -134,7 +134,8 @@ fn join(tcp: Vec<TcpServer>, unix: &[UnixServer], containers: &HostContainers) -
     all
 }
 
-fn tcp_database(server: TcpServer) -> Option<Database> {
+/// Returns the database that a listening process is, without its container; `None` if neither its name nor its port is that of one.
+pub fn tcp_database(server: TcpServer) -> Option<Database> {
     let named = by_name(&server.comm);
     let system = named.or_else(|| server.addresses.iter().find_map(|address| by_port(address.port())))?;
     let is_usual =

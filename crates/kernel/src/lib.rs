@@ -62,7 +62,7 @@ pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStr
 pub use tls::{
     ProcessTls, SeenSecret, TlsCounts, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets, TlsUnsupported, process_tls,
 };
-pub use totals::{ETHERNET_HEADER, FollowedTraffic, SegmentTotals, SocketGroup, SocketTotals, TcpFollower};
+pub use totals::{ETHERNET_HEADER, FollowedTraffic, SegmentTotals, ServerPort, SocketGroup, SocketTotals, TcpFollower};
 
 /// Skeletons and types that the build generates from `bpf/`.
 #[allow(unused_qualifications, unused_imports, rust_2018_idioms)]

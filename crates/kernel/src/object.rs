@@ -3,7 +3,8 @@
 use crate::discover::check_pid_namespace;
 use crate::error::Error;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::ReferencesType;
+use libbpf_rs::btf::types::{FuncProto, Typedef};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder};
 
 /// A ring buffer is at least one page, and some architectures have 64 KiB pages.
@@ -52,12 +53,12 @@ pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&st
     open.load().map_err(failed)
 }
 
-/// Checks that this machine can run BPF programs, and loads an object whose programs are all required.
-pub(crate) fn load_whole(bytes: &[u8]) -> Result<Object, Error> {
+/// Checks that this machine can run BPF programs, and loads an object whose other programs are all required.
+pub(crate) fn load_whole(bytes: &[u8], is_unused: impl Fn(&str) -> bool) -> Result<Object, Error> {
     libbpf_rs::set_print(None);
     check_pid_namespace()?;
     kernel_types()?;
-    load(bytes, |_| false, &[])
+    load(bytes, is_unused, &[])
 }
 
 /// Attaches a program that is required.
@@ -110,4 +111,12 @@ pub(crate) fn ring_size(bytes: u32) -> u32 {
 /// Returns whether the kernel has this tracepoint for BTF programs.
 pub(crate) fn has_tracepoint(btf: &Btf<'_>, tracepoint: &str) -> bool {
     btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+}
+
+/// Returns the number of arguments of a tracepoint for BTF programs; 0 if the kernel lacks it.
+pub(crate) fn tracepoint_arguments(btf: &Btf<'_>, tracepoint: &str) -> usize {
+    let name = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"));
+    let function = name.and_then(|name| FuncProto::try_from(name.referenced_type().next_type()?).ok());
+    // The first one is the kernel's own.
+    function.map_or(0, |function| function.len().saturating_sub(1))
 }

@@ -1,17 +1,20 @@
 //! TCP's own counters for connections to some ports: payload, segments, retransmissions and headers.
 //!
 //! The programs in `bpf/totals.bpf.c` follow these connections in every network namespace, and add their counters up. Both
-//! ends of a connection between processes of this host are counted, each under a key of its own.
+//! ends of a connection between processes of this host are counted, each under a key of its own. They can also follow those to all
+//! listeners of the host, so that a server that is recognised later has its totals from the start.
 //!
 //! # What the headers leave out
 //!
 //! Payload and segments are exact, apart from what no socket counts: repeated SYNs that a listener answers, and segments that
-//! reach a closed port, a closed socket or a connection in TIME-WAIT. Of what arrives twice, only the headers count. Headers are computed from the segments. They lack SACK blocks, and assume
-//! the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while a
-//! capture on this host shows larger frames with fewer headers.
+//! reach a closed port. What arrives at closed sockets, or twice, is seen when the kernel drops it, since Linux 6.11; before, the former
+//! is missing, and only the headers of the latter count. Headers are computed from the segments. They lack SACK blocks and the options of
+//! Multipath TCP, and assume the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while
+//! a capture on this host shows larger frames with fewer headers.
 
 use crate::error::Error;
-use crate::object::{self, Plain, lookup, map, plain, plain_types};
+use crate::listeners::TcpServer;
+use crate::object::{self, Plain, bytes_of, lookup, map, plain, plain_types};
 use crate::ownership::end;
 use crate::skeleton::totals_types as types;
 use crate::sums::{CounterSum, counter_sums};
@@ -27,10 +30,14 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/totals.bpf.o"))
 /// Bytes of an Ethernet header.
 pub const ETHERNET_HEADER: u64 = 14;
 
+/// Arguments of the tracepoint of dropped segments with the socket that they are for, since Linux 6.11.
+const DROP_ARGUMENTS: usize = 4;
+
 /// Sums read from the kernel at once.
 const BATCH: u32 = 1024;
 
 plain_types!(types::totals_key, types::end_totals, types::totals_losses);
+plain_types!(types::connection_key, types::listener_key, types::listener, types::new_listener);
 
 /// The sockets at one end of some connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,9 +75,9 @@ impl SegmentTotals {
 /// Totals of the sockets at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketTotals {
-    /// With retransmissions.
+    /// With retransmissions, and without what this host's firewall drops.
     pub sent: SegmentTotals,
-    /// Payload counts once, however often it arrived.
+    /// With what arrives again, and with what this host's firewall drops.
     pub received: SegmentTotals,
     /// Part of what was sent.
     pub retransmitted_bytes: u64,
@@ -85,6 +92,10 @@ pub struct SocketTotals {
     pub round_trip_us: u64,
     /// Number of round-trip times in the sum.
     pub round_trips: u64,
+    /// Segments of Multipath TCP, sent and received, whose options are in no header.
+    pub multipath_segments: u64,
+    /// Part of what was received: payload that had arrived before, or that came after the socket was closed.
+    pub refused_bytes: u64,
 }
 
 impl SocketTotals {
@@ -103,7 +114,7 @@ impl SocketTotals {
 counter_sums! {
     SegmentTotals { segments, payload_bytes, header_bytes }
     SocketTotals {
-        sent, received, retransmitted_bytes, retransmitted_segments, opened, met_open, closed, round_trip_us, round_trips,
+        sent, received, retransmitted_bytes, retransmitted_segments, opened, met_open, closed, round_trip_us, round_trips, multipath_segments, refused_bytes,
     }
 }
 
@@ -127,7 +138,25 @@ impl From<types::end_totals> for SocketTotals {
             closed: of.closed,
             round_trip_us: of.round_trip_us,
             round_trips: of.round_trips,
+            multipath_segments: of.multipath_segments,
+            refused_bytes: of.refused_bytes,
         }
+    }
+}
+
+/// A port on which this host's servers listen, or their clients connect to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerPort {
+    /// Inode; 0 for the clients' ends, which may be in another network namespace than the server.
+    pub network_namespace: u32,
+    pub port: u16,
+}
+
+impl SocketGroup {
+    pub fn server_port(&self) -> ServerPort {
+        let (network_namespace, server) =
+            if self.is_server { (self.network_namespace, self.local) } else { (0, self.remote) };
+        ServerPort { network_namespace, port: server.port() }
     }
 }
 
@@ -137,28 +166,36 @@ pub struct FollowedTraffic {
     /// Groups with traffic since the last reading, and this traffic. Both ends of a connection between processes of this host have
     /// a group each.
     pub groups: BTreeMap<SocketGroup, SocketTotals>,
-    /// The traffic of groups that found no room, since the start: of clients' sockets, of servers', and of clients' whose servers are on
-    /// this host by their addresses.
-    pub remaining: [SocketTotals; 3],
+    /// The traffic of groups that found no room, since the start: of clients' sockets, of servers', of clients' whose servers are on
+    /// this host by their addresses, and of servers' on other ports than the settings'.
+    pub remaining: [SocketTotals; 4],
     /// Connections that could not be followed for lack of memory, since the start.
     pub lost: u64,
+    /// Servers that have started to listen since the last reading, if all listeners are followed. Some may have ended.
+    pub new_listeners: Vec<TcpServer>,
+    /// Listeners that this list lacked for lack of memory, since the start.
+    pub lost_listeners: u64,
 }
 
 /// Running programs and their maps. Dropping it detaches them.
 #[derive(Debug)]
 pub struct TcpFollower {
     by_connection: bool,
+    every_listener: bool,
+    sees_drops: bool,
     settings: MapHandle,
-    /// The table that the programs fill comes first.
-    sums: [MapHandle; 2],
+    /// By `totals_table`. The table that the programs fill comes first.
+    sums: [[MapHandle; 2]; 2],
     filled: MapHandle,
     /// What was read from the tables and not yet returned, because a reading failed.
     taken: BTreeMap<SocketGroup, SocketTotals>,
+    listeners: MapHandle,
+    new_listeners: MapHandle,
     remaining: MapHandle,
     losses: MapHandle,
     adopt: Link,
     settle: Link,
-    _changes: [Link; 2],
+    _changes: BTreeMap<String, Link>,
 }
 
 impl TcpFollower {
@@ -170,11 +207,26 @@ impl TcpFollower {
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
     /// [`Error::Attach`] if this machine cannot do it.
     pub fn start(ports: &[u16], by_connection: bool) -> Result<Self, Error> {
-        let object = object::load_whole(OBJECT)?;
+        Self::load(ports, by_connection, false)
+    }
+
+    /// Begins to follow connections to these ports and to all listeners of this host. Those of one client address to one server's port
+    /// share a sum. Servers on other ports take no room from those on `ports`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::start`].
+    pub fn start_with_listeners(ports: &[u16]) -> Result<Self, Error> {
+        Self::load(ports, false, true)
+    }
+
+    fn load(ports: &[u16], by_connection: bool, every_listener: bool) -> Result<Self, Error> {
+        let sees_drops = object::tracepoint_arguments(&object::kernel_types()?, "kfree_skb") >= DROP_ARGUMENTS;
+        let object = object::load_whole(OBJECT, |program| program == "drop_segment" && !sees_drops)?;
         let map = |name| map(&object, name);
         let followed = map("followed")?;
         let mut links = BTreeMap::new();
-        for program in object.progs_mut() {
+        for program in object.progs_mut().filter(|program| program.autoload()) {
             let link = if program.name() == "settle_open" {
                 let attached = program.attach_iter(followed.as_fd());
                 attached
@@ -187,26 +239,36 @@ impl TcpFollower {
         let mut link =
             |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
         let (adopt, settle) = (link("adopt")?, link("settle_open")?);
-        let changes = [link("change_state")?, link("send_reset")?];
         let follower = Self {
             by_connection,
+            every_listener,
+            sees_drops,
             settings: map("settings")?,
-            sums: [map("sums_even")?, map("sums_odd")?],
+            sums: [[map("sums_even")?, map("sums_odd")?], [map("other_even")?, map("other_odd")?]],
             filled: map("filled")?,
             taken: BTreeMap::new(),
+            listeners: map("listeners")?,
+            new_listeners: map("new_listeners")?,
             remaining: map("remaining")?,
             losses: map("losses")?,
             adopt,
             settle,
-            _changes: changes,
+            _changes: links,
         };
         follower.follow_ports(ports)?;
         Ok(follower)
     }
 
+    /// Returns whether the kernel shows which segments it drops: since Linux 6.11.
+    pub const fn sees_drops(&self) -> bool {
+        self.sees_drops
+    }
+
     /// Replaces the ports. Connections that are followed already stay so.
     pub fn follow_ports(&self, ports: &[u16]) -> Result<(), Error> {
-        let settings = [&u32::from(self.by_connection).to_ne_bytes()[..], &object::port_set(ports)].concat();
+        let flags =
+            [self.by_connection, self.every_listener, self.sees_drops].map(|flag| u32::from(flag).to_ne_bytes());
+        let settings = [&flags.concat()[..], &object::port_set(ports)].concat();
         Ok(self.settings.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?)
     }
 
@@ -222,26 +284,68 @@ impl TcpFollower {
     /// [`Error::Tables`], for example for lack of descriptors or memory. Nothing is lost: the next reading has what this one lacks.
     pub fn read(&mut self) -> Result<FollowedTraffic, Error> {
         run(&self.settle)?;
-        let [_, empty] = &self.sums;
-        self.filled.update(&0_u32.to_ne_bytes(), &empty.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
-        self.sums.swap(0, 1);
-        let [_, full] = &self.sums;
-        // The iterator ends at an error, and at a bucket that does not fit into the rest of a batch.
-        while full.keys().next().is_some() {
-            let mut sums = full.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY)?.peekable();
-            if sums.peek().is_none() {
-                return Err(Error::Tables("the sums of connections cannot be read".to_owned()));
-            }
-            for (key, sum) in sums {
-                if let (Some(key), Some(sum)) = (plain::<types::totals_key>(&key), plain::<types::end_totals>(&sum)) {
+        for (table, sums) in (0_u32..).zip(&mut self.sums) {
+            let [_, empty] = &*sums;
+            self.filled.update(&table.to_ne_bytes(), &empty.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
+            sums.swap(0, 1);
+            let [_, full] = &*sums;
+            drain(full, |key, sum| {
+                if let (Some(key), Some(sum)) = (plain::<types::totals_key>(key), plain::<types::end_totals>(sum)) {
                     self.taken.entry(group(&key)).or_default().add(&sum.into());
                 }
-            }
+            })?;
         }
+        let new_listeners = self.read_new_listeners()?;
         let at = |end: u32| Ok::<_, Error>(value::<types::end_totals>(&self.remaining, end)?.into());
-        let (remaining, lost) = ([at(0)?, at(1)?, at(2)?], value::<types::totals_losses>(&self.losses, 0)?.lost);
-        Ok(FollowedTraffic { groups: take(&mut self.taken), remaining, lost })
+        let remaining = [at(0)?, at(1)?, at(2)?, at(3)?];
+        let types::totals_losses { lost, lost_listeners } = value(&self.losses, 0)?;
+        Ok(FollowedTraffic { groups: take(&mut self.taken), remaining, lost, new_listeners, lost_listeners })
     }
+
+    /// Returns the listeners since the last call, those of a process and network namespace together.
+    fn read_new_listeners(&self) -> Result<Vec<TcpServer>, Error> {
+        let mut servers = BTreeMap::<(u32, u32), TcpServer>::new();
+        drain(&self.new_listeners, |key, listener| {
+            let (Some(ends), Some(listener)) =
+                (plain::<types::connection_key>(key), plain::<types::new_listener>(listener))
+            else {
+                return;
+            };
+            let types::new_listener { pid, command } = listener;
+            let command = command.split(|byte| *byte == 0).next().unwrap_or_default();
+            let server = servers.entry((pid, ends.netns)).or_insert_with(|| TcpServer {
+                pids: vec![pid],
+                comm: String::from_utf8_lossy(command).into_owned(),
+                network_namespace: ends.netns,
+                addresses: Vec::new(),
+            });
+            server.addresses.push(end(ends.local, ends.local_port));
+        })?;
+        for server in servers.values_mut() {
+            server.addresses.sort_unstable();
+        }
+        Ok(servers.into_values().collect())
+    }
+
+    /// Follows no more connections to a port that is not among the ports, until another socket starts to listen there.
+    pub fn ignore(&self, server: ServerPort) -> Result<(), Error> {
+        let key = types::listener_key { netns: server.network_namespace, port: server.port.into() };
+        let ignored = types::listener { is_ignored: 1 };
+        Ok(self.listeners.update(bytes_of(&key), bytes_of(&ignored), MapFlags::ANY)?)
+    }
+}
+
+/// Removes all entries of a table.
+fn drain(table: &MapHandle, mut take: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+    // The iterator ends at an error, and at a bucket that does not fit into the rest of a batch.
+    while table.keys().next().is_some() {
+        let mut entries = table.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY)?.peekable();
+        if entries.peek().is_none() {
+            return Err(Error::Tables("a table of connections cannot be read".to_owned()));
+        }
+        entries.for_each(|(key, value)| take(&key, &value));
+    }
+    Ok(())
 }
 
 /// Runs an iterator to its end. It prints nothing.

@@ -132,7 +132,7 @@ impl SocketTable {
                 by_ends.entry((local, remote)).or_default().push(*sum);
             }
         }
-        let had_no_room = totals.lost > 0 || totals.remaining != [SocketTotals::default(); 3];
+        let had_no_room = totals.lost > 0 || totals.remaining != <[SocketTotals; 4]>::default();
         Self { by_ends, had_no_room }
     }
 

@@ -1,10 +1,11 @@
 use crate::SourceError;
 use overhead_model::privilege::{SYS_ADMIN, SYS_PTRACE};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A network namespace (`network_namespaces(7)`), kept open even if its processes end.
@@ -25,10 +26,19 @@ impl NetworkNamespace {
     ///
     /// [`SourceError::Namespace`] if there is no such process, or it may not be inspected.
     pub fn from_process(pid: u32) -> Result<Self, SourceError> {
-        let open = |path: &str| File::open(path).and_then(|file| Ok((file.metadata()?.ino(), file)));
-        let place = format!("of process {pid}");
-        let (number, file) = open(&format!("/proc/{pid}/ns/net")).map_err(|error| fault(place, &error, SYS_PTRACE))?;
-        let is_own = open("/proc/self/ns/net").is_ok_and(|(own, _)| own == number);
+        let opened = Self::open(Path::new(&format!("/proc/{pid}/ns/net")));
+        opened.map_err(|error| fault(format!("of process {pid}"), &error, SYS_PTRACE))
+    }
+
+    /// Opens the namespace that a file is, such as those that `ip netns add` makes.
+    ///
+    /// # Errors
+    ///
+    /// Those of opening the file.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let number = file.metadata()?.ino();
+        let is_own = fs::metadata("/proc/self/ns/net").is_ok_and(|own| own.ino() == number);
         Ok(Self { file: Arc::new(file), number, is_own })
     }
 
