@@ -10,30 +10,32 @@
 //! the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while a
 //! capture on this host shows larger frames with fewer headers.
 
+mod pinned;
+
+pub use pinned::{FollowerPosition, boot_id};
+
 use crate::error::Error;
 use crate::object::{self, Plain, lookup, map, plain, plain_types};
 use crate::ownership::end;
 use crate::skeleton::totals_types as types;
 use crate::sums::{CounterSum, counter_sums};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, ProgramMut};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::mem::take;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/totals.bpf.o"));
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET_HEADER: u64 = 14;
 
-/// Sums read from the kernel at once.
-const BATCH: u32 = 1024;
-
 plain_types!(types::totals_key, types::end_totals, types::totals_losses);
 
 /// The sockets at one end of some connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SocketGroup {
     /// Inode of the owner's control group.
     pub control_group: u64,
@@ -49,7 +51,7 @@ pub struct SocketGroup {
 }
 
 /// Segments and bytes that TCP sent or received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentTotals {
     pub segments: u64,
     /// Without headers; with retransmissions if sent.
@@ -66,7 +68,7 @@ impl SegmentTotals {
 }
 
 /// Totals of the sockets at one end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketTotals {
     /// With retransmissions.
     pub sent: SegmentTotals,
@@ -144,7 +146,7 @@ pub struct FollowedTraffic {
     pub lost: u64,
 }
 
-/// Running programs and their maps. Dropping it detaches them.
+/// Running programs and their maps. Dropping it detaches them, unless they are pinned.
 #[derive(Debug)]
 pub struct TcpFollower {
     by_connection: bool,
@@ -152,13 +154,15 @@ pub struct TcpFollower {
     /// The table that the programs fill comes first.
     sums: [MapHandle; 2],
     filled: MapHandle,
-    /// What was read from the tables and not yet returned, because a reading failed.
-    taken: BTreeMap<SocketGroup, SocketTotals>,
+    /// What was read of one table: of the first, or of the second if that `is_unread`.
+    counted: BTreeMap<SocketGroup, SocketTotals>,
+    /// Whether the second table has sums that were not read.
+    is_unread: bool,
     remaining: MapHandle,
     losses: MapHandle,
     adopt: Link,
     settle: Link,
-    _changes: [Link; 2],
+    _changes: Vec<Link>,
 }
 
 impl TcpFollower {
@@ -170,7 +174,12 @@ impl TcpFollower {
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
     /// [`Error::Attach`] if this machine cannot do it.
     pub fn start(ports: &[u16], by_connection: bool) -> Result<Self, Error> {
-        let object = object::load_whole(OBJECT)?;
+        Self::load(ports, by_connection, None)
+    }
+
+    /// Loads the programs, with the tables and links that are pinned in a folder, if one is given.
+    fn load(ports: &[u16], by_connection: bool, pins: Option<&Path>) -> Result<Self, Error> {
+        let object = pinned::open(pins)?;
         let map = |name| map(&object, name);
         let followed = map("followed")?;
         let mut links = BTreeMap::new();
@@ -180,26 +189,29 @@ impl TcpFollower {
                 attached
                     .map_err(|error| Error::Attach { program: "settle_open".into(), reason: format!("{error:#}") })?
             } else {
-                object::attach(&program)?
+                pinned::attach(&program, pins)?
             };
             links.insert(program.name().to_string_lossy().into_owned(), link);
         }
         let mut link =
             |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
         let (adopt, settle) = (link("adopt")?, link("settle_open")?);
-        let changes = [link("change_state")?, link("send_reset")?];
-        let follower = Self {
+        let mut follower = Self {
             by_connection,
             settings: map("settings")?,
             sums: [map("sums_even")?, map("sums_odd")?],
             filled: map("filled")?,
-            taken: BTreeMap::new(),
+            counted: BTreeMap::new(),
+            is_unread: false,
             remaining: map("remaining")?,
             losses: map("losses")?,
             adopt,
             settle,
-            _changes: changes,
+            _changes: links.into_values().collect(),
         };
+        if value::<u32>(&follower.filled, 0)? != identity(&follower.sums[0])? {
+            follower.sums.swap(0, 1);
+        }
         follower.follow_ports(ports)?;
         Ok(follower)
     }
@@ -215,32 +227,83 @@ impl TcpFollower {
         run(&self.adopt)
     }
 
-    /// Adds up the open connections, and returns the growth of all sums since the last reading.
+    /// Adds up the open connections, and returns the growth of all sums since the last reading. Then the sums have a new table, and the
+    /// next call empties the old one.
     ///
     /// # Errors
     ///
     /// [`Error::Tables`], for example for lack of descriptors or memory. Nothing is lost: the next reading has what this one lacks.
     pub fn read(&mut self) -> Result<FollowedTraffic, Error> {
         run(&self.settle)?;
-        let [_, empty] = &self.sums;
-        self.filled.update(&0_u32.to_ne_bytes(), &empty.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
-        self.sums.swap(0, 1);
-        let [_, full] = &self.sums;
-        // The iterator ends at an error, and at a bucket that does not fit into the rest of a batch.
-        while full.keys().next().is_some() {
-            let mut sums = full.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY)?.peekable();
-            if sums.peek().is_none() {
-                return Err(Error::Tables("the sums of connections cannot be read".to_owned()));
-            }
-            for (key, sum) in sums {
-                if let (Some(key), Some(sum)) = (plain::<types::totals_key>(&key), plain::<types::end_totals>(&sum)) {
-                    self.taken.entry(group(&key)).or_default().add(&sum.into());
-                }
-            }
+        if !self.is_unread {
+            let [_, read] = &self.sums;
+            empty(read)?;
+            self.filled.update(&0_u32.to_ne_bytes(), &read.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
+            self.sums.swap(0, 1);
+            self.is_unread = true;
         }
+        let traffic = self.traffic(&sums(&self.sums[1])?)?;
+        self.counted.clear();
+        self.is_unread = false;
+        Ok(traffic)
+    }
+
+    /// Returns the growth like [`Self::read`], but empties no table: what [`Self::read`] has returned remains in the kernel.
+    pub fn peek(&mut self) -> Result<FollowedTraffic, Error> {
+        if self.is_unread {
+            return self.read();
+        }
+        run(&self.settle)?;
+        let sums = sums(&self.sums[0])?;
+        let traffic = self.traffic(&sums)?;
+        self.counted = sums;
+        Ok(traffic)
+    }
+
+    /// Returns the growth of sums since they were counted.
+    fn traffic(&self, sums: &BTreeMap<SocketGroup, SocketTotals>) -> Result<FollowedTraffic, Error> {
         let at = |end: u32| Ok::<_, Error>(value::<types::end_totals>(&self.remaining, end)?.into());
         let (remaining, lost) = ([at(0)?, at(1)?, at(2)?], value::<types::totals_losses>(&self.losses, 0)?.lost);
-        Ok(FollowedTraffic { groups: take(&mut self.taken), remaining, lost })
+        let before = |group| self.counted.get(group).copied().unwrap_or_default();
+        let grown = sums.iter().map(|(group, sum)| (*group, sum.since(&before(group))));
+        let groups = grown.filter(|(_, grown)| *grown != SocketTotals::default()).collect();
+        Ok(FollowedTraffic { groups, remaining, lost })
+    }
+
+    /// Returns the numbers of the tables: the one that is filled, and the other.
+    fn tables(&self) -> Result<[u32; 2], Error> {
+        let [filled, other] = &self.sums;
+        Ok([identity(filled)?, identity(other)?])
+    }
+}
+
+fn identity(map: &MapHandle) -> Result<u32, Error> {
+    Ok(map.info()?.info.id)
+}
+
+fn is_iterator(program: &ProgramMut<'_>) -> bool {
+    program.section().to_string_lossy().starts_with("iter/")
+}
+
+/// Returns all sums of a table. One batch has room for all: a smaller one would end at a bucket that does not fit into it.
+fn sums(table: &MapHandle) -> Result<BTreeMap<SocketGroup, SocketTotals>, Error> {
+    let mut sums = BTreeMap::<_, SocketTotals>::new();
+    for (key, sum) in table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
+        if let (Some(key), Some(sum)) = (plain::<types::totals_key>(&key), plain::<types::end_totals>(&sum)) {
+            sums.entry(group(&key)).or_default().add(&sum.into());
+        }
+    }
+    if sums.is_empty() && table.keys().next().is_some() {
+        return Err(Error::Tables("the sums of connections cannot be read".to_owned()));
+    }
+    Ok(sums)
+}
+
+fn empty(table: &MapHandle) -> Result<(), Error> {
+    table.lookup_and_delete_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)?.for_each(drop);
+    match table.keys().next() {
+        Some(_) => Err(Error::Tables("the sums of connections cannot be removed".to_owned())),
+        None => Ok(()),
     }
 }
 
