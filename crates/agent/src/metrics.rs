@@ -73,6 +73,7 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Counter "borrowed_wire_bytes" "Bytes divided as at another time, for lack of windows": |all| single(all.borrowed_bytes);
     Counter "unattributed_wire_bytes" "Bytes of connections without room in the table, local ones once": |all| single(all.without_room_bytes);
     Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
+    Amount "uncounted_seconds" "Time before starts in which nothing counted connections": |all| single(all.uncounted.as_secs_f64());
     Counter "evicted_series" "Series that were added to one named (other), to make room": |all| single(all.evicted);
     Counter "failed_readings" "Readings that failed: the next one has their bytes": |all| single(all.failed_readings);
     Counter "failed_exports" "OTLP exports that failed": |all| single(all.failed_exports);

@@ -1,10 +1,12 @@
 //! The agent's totals at one moment, for the metrics and the summary, and the rows of a period, for the archive.
 
+use super::archive::ArchiveRows;
 use super::composition::CompositionBook;
 use super::config::AgentConfig;
 use super::flows::{FlowBook, FlowKey, FlowSums, ZonePair, wire_bytes};
 use super::governor::{AgentSpending, Governor};
 use super::servers::{ServerEnd, WatchedServers};
+use super::state::RunningTime;
 use super::work::{ServerWork, WorkBook};
 use super::zones::ZonePrices;
 use overhead_dissect::ENCRYPTED;
@@ -145,6 +147,8 @@ pub struct AgentTotals {
     pub borrowed_bytes: u64,
     pub spending: AgentSpending,
     pub elapsed: Duration,
+    /// Time between stops and starts without programs.
+    pub uncounted: Duration,
     /// How often the sums of a flow moved to a shared one.
     pub evicted: u64,
     /// Bytes of connections for which the kernel's table had no room, and connections that could not be followed.
@@ -169,6 +173,10 @@ pub struct AgentBooks {
     pub compositions: CompositionBook,
     pub work: WorkBook,
     pub governor: Governor,
+    pub archive: ArchiveRows,
+    /// Time since the counters were 0, and the part of it in which no programs counted.
+    pub time: RunningTime,
+    pub uncounted: Duration,
 }
 
 impl AgentBooks {
@@ -185,6 +193,7 @@ impl AgentBooks {
             borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
             spending: self.governor.spending,
             elapsed,
+            uncounted: self.uncounted,
             evicted: self.flows.evicted,
             without_room_bytes: wire_bytes(&self.flows.without_room).iter().sum(),
             lost_connections: self.flows.lost_connections,

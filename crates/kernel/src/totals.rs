@@ -52,6 +52,7 @@ pub struct SocketGroup {
 
 /// Segments and bytes that TCP sent or received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SegmentTotals {
     pub segments: u64,
     /// Without headers; with retransmissions if sent.
@@ -69,6 +70,7 @@ impl SegmentTotals {
 
 /// Totals of the sockets at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SocketTotals {
     /// With retransmissions.
     pub sent: SegmentTotals,

@@ -9,7 +9,7 @@ use overhead_kernel::{FollowedTraffic, FollowerPosition, PinFolder, SocketTotals
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -88,7 +88,7 @@ fn each_byte_counts_once_wherever_a_process_is_killed() {
     let Some(pins) = Pins::new() else { return };
     let exchange = Exchange::new();
     let Some(((mut follower, mut folder), reason)) = pins.start(exchange.port, None) else { return };
-    assert_eq!(reason.unwrap(), "no program was pinned");
+    assert_eq!(reason.unwrap(), "no pinned programs were found");
     let (mut saved, mut position) = (SocketTotals::default(), follower.position().unwrap());
     let mut long = exchange.connect();
     let (mut sent, mut opened) = (0, 1);
@@ -120,6 +120,38 @@ fn each_byte_counts_once_wherever_a_process_is_killed() {
     }
     assert_eq!((saved.received.payload_bytes, saved.opened, saved.closed), (sent, opened, opened - 1));
     drop(long);
+}
+
+/// A later version may have other programs for the same tables.
+#[test]
+fn programs_that_differ_are_replaced_without_a_gap() {
+    let Some(pins) = Pins::new() else { return };
+    let exchange = Exchange::new();
+    let Some((first, _)) = pins.start(exchange.port, None) else { return };
+    let position = first.0.position().unwrap();
+    let layout = fs::read_dir(pins.path()).unwrap().next().unwrap().unwrap().path();
+    let [change, reset] = ["link_change_state", "link_send_reset"].map(|name| layout.join(name));
+    let links = || [&change, &reset].map(|link| fs::metadata(link).unwrap().ino());
+    let mut long = exchange.connect();
+    send(&mut long, 100);
+    let before = links();
+    drop(first);
+    drop(pins.start(exchange.port, position.clone()).unwrap());
+    assert_eq!(links(), before, "the same programs go on");
+    // Each link has the program of the other.
+    let between = layout.join("link_between");
+    for (from, to) in [(&change, &between), (&reset, &change), (&between, &reset)] {
+        fs::rename(from, to).unwrap();
+    }
+    let ((mut follower, _), reason) = pins.start(exchange.port, position).unwrap();
+    assert_eq!((reason, links().map(|link| before.contains(&link))), (None, [false; 2]));
+    send(&mut long, 10);
+    drop(long);
+    let mut sums = SocketTotals::default();
+    for _ in 0..2 {
+        add(&mut sums, &follower.read().unwrap());
+    }
+    assert_eq!((sums.received.payload_bytes, sums.opened, sums.closed), (110, 1, 1));
 }
 
 #[test]

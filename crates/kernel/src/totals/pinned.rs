@@ -67,7 +67,7 @@ impl TcpFollower {
     ) -> Result<Self, String> {
         let names = pins.names().map_err(|error| error.to_string())?;
         if names.is_empty() {
-            return Err("no program was pinned".to_owned());
+            return Err("no pinned programs were found".to_owned());
         }
         if !names.iter().any(|name| name == layout) {
             return Err("the pinned programs are of another version, whose tables have another layout".to_owned());
