@@ -107,8 +107,24 @@ class Agent:
         wait_for(lambda: self.sum("uptime_seconds") > before + 3, "three readings")
 
 
+class Capture:
+    """tcpdump on the server's interface."""
+
+    def __init__(self, path):
+        self.path = path
+        self.process = subprocess.Popen(["ip", "netns", "exec", "server", "tcpdump", "-i", "eth0", "-s", "120", "-B", "65536", "-U", "-w",
+                                         str(path), "tcp port 6379"], stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: path.exists() and path.stat().st_size >= 24, "tcpdump")
+
+    def end(self):
+        """Ends it, and returns the payload, the bytes on the wire and the connections opened."""
+        self.process.send_signal(signal.SIGINT)
+        dropped = re.search(r"(\d+) packets? dropped by kernel", self.process.communicate()[1])
+        check("tcpdump has all frames", dropped and dropped[1], "0")
+        return frames(self.path)
+
+
 def frames(path):
-    """What tcpdump has seen: payload, bytes on the wire, connections opened."""
     seen = collections.Counter()
     with open(path, "rb") as file:
         file.read(24)
@@ -137,10 +153,7 @@ def archived(folder):
 
 def exact(folder):
     """Kills, stops and starts at any time: the totals are those of tcpdump."""
-    capture = folder / "server.pcap"
-    tcpdump = subprocess.Popen(["ip", "netns", "exec", "server", "tcpdump", "-i", "eth0", "-s", "120", "-B", "65536", "-U", "-w", str(capture),
-                                "tcp port 6379"], stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: capture.exists() and capture.stat().st_size >= 24, "tcpdump")
+    capture = Capture(folder / "exact.pcap")
     agent = Agent(folder)
     agent.settle()
     traffic = Traffic()
@@ -162,10 +175,7 @@ def exact(folder):
     traffic.end()
     # The last acknowledgment is in neither.
     agent.settle()
-    tcpdump.send_signal(signal.SIGINT)
-    dropped = re.search(r"(\d+) packets? dropped by kernel", tcpdump.communicate()[1])
-    check("tcpdump has all frames", dropped and dropped[1], "0")
-    seen = frames(capture)
+    seen = capture.end()
     check(f"payload of {seen['payload']:,} B, as tcpdump says", agent.sum("payload_bytes"), float(seen["payload"]))
     found = agent.sum("wire_bytes")
     check(f"wire bytes ({found:,.0f} of {seen['wire']:,})", abs(found - seen["wire"]) < 0.001 * seen["wire"])
@@ -179,6 +189,33 @@ def exact(folder):
     else:
         check("the archive has tcpdump's payload", rows[0], seen["payload"])
         check("the archive has the metrics' bytes, of flows and of statements", rows[1:], [int(found)] * 2)
+
+
+def full(folder):
+    """While the state cannot be saved, the kernel keeps what is in no file."""
+    state = folder / "state"
+    must("mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "overhead-test", state)
+    agent = Agent(folder)
+    agent.settle()
+    capture, before = Capture(folder / "full.pcap"), agent.sum("payload_bytes")
+    traffic = Traffic()
+    time.sleep(1)
+    filler = state / "filler"
+    with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    time.sleep(25)
+    said = agent.stop(signal.SIGKILL)
+    check("a full disk: the reason", "the state was not saved" in said and "No space left on device" in said)
+    filler.unlink()
+    agent = Agent(folder)
+    time.sleep(12)
+    traffic.end()
+    agent.settle()
+    payload = agent.sum("payload_bytes") - before
+    check("a full disk: the payload is tcpdump's", payload, float(capture.end()["payload"]))
+    agent.stop(signal.SIGTERM)
+    must("umount", state)
 
 
 def archive(folder):
@@ -228,7 +265,7 @@ def replaced(folder):
     starts("other tables", ["connections were not counted for", "another layout"], (True, True))
     must("umount", "/sys/fs/bpf")
     must("mount", "-t", "tmpfs", "overhead-test", "/sys/fs/bpf")
-    starts("no BPF file system", ["connections were not counted for", "is no BPF file system: run mount -t bpf"], (True, True))
+    starts("no BPF file system", ["connections were not counted for", "is not a BPF file system: run mount -t bpf"], (True, True))
     must("umount", "/sys/fs/bpf")
     must("mount", "-t", "bpf", "overhead-test", "/sys/fs/bpf")
     file = folder / "state/agent-state.json"
@@ -284,6 +321,7 @@ with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as ends:
     (folder / "agent.toml").write_text(CONFIG)
     exact(folder)
     archive(folder)
+    full(folder)
     replaced(folder)
     refused(folder)
 finish()

@@ -1,15 +1,13 @@
 //! Archives the agent's rows as Parquet files, which `overhead-export` writes.
 
+use super::clock::RunningTime;
 use super::config::ArchiveSettings;
-use super::state::RunningTime;
-use super::totals::AgentBooks;
+use super::totals::{AgentBooks, ArchiveRows, NamedRows};
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use overhead_files::{OutputFolder, find_program};
 use overhead_kernel::raised;
-use overhead_model::agent_rows::AgentRows;
 use overhead_reading::time::unix_ns;
-use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -28,22 +26,6 @@ pub struct AgentArchive {
     settings: ArchiveSettings,
     host: String,
     pub failures: u64,
-}
-
-/// The rows that are still to be written.
-#[derive(Default, Serialize, Deserialize)]
-pub struct ArchiveRows {
-    /// Taken from the books, but perhaps not written. To write them again replaces their files.
-    waiting: Option<NamedRows>,
-    /// Time since they were taken.
-    pub time: RunningTime,
-}
-
-/// Rows and the name of their files.
-#[derive(Serialize, Deserialize)]
-struct NamedRows {
-    run: String,
-    rows: AgentRows,
 }
 
 impl AgentArchive {

@@ -6,6 +6,7 @@
 
 mod archive;
 mod client;
+mod clock;
 mod composition;
 mod config;
 mod flows;
@@ -27,7 +28,8 @@ pub use client::AgentClient;
 pub use config::{AgentConfig, DEFAULTS};
 
 use anyhow::Result;
-use archive::{AgentArchive, ArchiveRows, span_ns};
+use archive::{AgentArchive, span_ns};
+use clock::RunningTime;
 use composition::CompositionBook;
 use flows::{FIRST_WINDOWS, FlowBook};
 use governor::Governor;
@@ -40,7 +42,7 @@ use overhead_kernel::{TcpFollower, raised, unseen_processes};
 use overhead_model::{exit, say};
 use overhead_reading::time::unix_ns;
 use servers::WatchedServers;
-use state::{AgentState, RunningTime};
+use state::AgentState;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::net::SocketAddr;
@@ -48,7 +50,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
 use tokio::task::JoinHandle;
-use totals::{AgentBooks, AgentTotals};
+use totals::{AgentBooks, AgentTotals, ArchiveRows};
 use windows::{CapturedWindow, WindowPlan};
 use work::WorkBook;
 

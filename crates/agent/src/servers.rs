@@ -122,7 +122,9 @@ impl WatchedServers {
 
     /// Adds names of containers that an earlier agent found.
     pub fn add_names(&mut self, names: BTreeMap<u64, String>) {
-        names.into_iter().for_each(|(group, name)| _ = self.groups.entry(group).or_insert(name));
+        for (group, name) in names {
+            self.groups.entry(group).or_insert(name);
+        }
     }
 
     /// Keeps the names of containers that have ended since an earlier search.

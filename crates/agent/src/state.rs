@@ -6,18 +6,16 @@
 #[cfg(test)]
 mod tests;
 
-use super::archive::ArchiveRows;
+use super::clock::{RunningTime, SavedMoment};
 use super::composition::CompositionBook;
 use super::flows::FlowBook;
-use super::totals::AgentBooks;
+use super::totals::{AgentBooks, ArchiveRows};
 use super::work::WorkBook;
 use anyhow::{Context, Result, anyhow, bail};
 use overhead_files::{ForeignFiles, ForeignLimits, OutputFolder};
 use overhead_host::metrics::thread_cpu;
-use overhead_kernel::{FollowerPosition, PinFolder, TcpFollower, boot_id, raised};
+use overhead_kernel::{FollowerPosition, PinFolder, TcpFollower, raised};
 use overhead_model::say;
-use overhead_reading::time::unix_ns;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -34,69 +32,6 @@ const PINS: &str = "/sys/fs/bpf/overhead-agent";
 /// Time from one save to the next. A large state is saved less often, so that this takes at most one part of so many of a core.
 const EVERY: Duration = Duration::from_secs(10);
 const MOST_CPU: u32 = 500;
-
-/// A time that runs on, also in the next process.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "Duration", into = "Duration")]
-pub struct RunningTime {
-    before: Duration,
-    since: Instant,
-}
-
-impl RunningTime {
-    pub fn elapsed(&self) -> Duration {
-        self.before + self.since.elapsed()
-    }
-}
-
-impl Default for RunningTime {
-    fn default() -> Self {
-        Duration::ZERO.into()
-    }
-}
-
-impl Clone for RunningTime {
-    fn clone(&self) -> Self {
-        self.elapsed().into()
-    }
-}
-
-impl From<Duration> for RunningTime {
-    fn from(before: Duration) -> Self {
-        Self { before, since: Instant::now() }
-    }
-}
-
-impl From<RunningTime> for Duration {
-    fn from(time: RunningTime) -> Self {
-        time.elapsed()
-    }
-}
-
-/// A moment that another process can compare with now.
-#[derive(Debug, Serialize, Deserialize)]
-struct SavedMoment {
-    boot: String,
-    since_boot: Duration,
-    unix_ns: u64,
-}
-
-impl SavedMoment {
-    fn now() -> Self {
-        let since_boot = clock_gettime(ClockId::Boottime).try_into().unwrap_or_default();
-        Self { boot: boot_id(), since_boot, unix_ns: unix_ns() }
-    }
-
-    /// Returns the time since then. Steps of the clock matter only if the host was started again since.
-    fn elapsed(&self) -> Duration {
-        let now = Self::now();
-        if now.boot == self.boot {
-            now.since_boot.saturating_sub(self.since_boot)
-        } else {
-            Duration::from_nanos(now.unix_ns.saturating_sub(self.unix_ns))
-        }
-    }
-}
 
 /// The content of the file. Counters of the agent's own cost and of its faults start at 0 with each start.
 #[derive(Serialize, Deserialize)]
@@ -184,7 +119,9 @@ impl AgentState {
             None => None,
         };
         self.folder.write(FILE, &content(books, position)?)?;
-        self.pause = EVERY.max(thread_cpu().saturating_sub(before) * MOST_CPU);
+        // Without pins, a kill loses what this has not saved.
+        let most = if self.pins.is_some() { MOST_CPU } else { 0 };
+        self.pause = EVERY.max(thread_cpu().saturating_sub(before) * most);
         (self.saved, self.awaits_save) = (Instant::now(), false);
         Ok(())
     }
@@ -214,7 +151,7 @@ impl SavedState {
         books.archive = self.archive;
         books.archive.time = (books.archive.time.elapsed() + since).into();
         (books.time, books.uncounted) = ((self.time.elapsed() + since).into(), self.uncounted);
-        if self.moment.boot == boot_id() {
+        if self.moment.is_of_this_boot() {
             books.servers.add_names(self.names);
         } else {
             books.flows.leave_boot();

@@ -1,12 +1,11 @@
 //! The agent's totals at one moment, for the metrics and the summary, and the rows of a period, for the archive.
 
-use super::archive::ArchiveRows;
+use super::clock::RunningTime;
 use super::composition::CompositionBook;
 use super::config::AgentConfig;
 use super::flows::{FlowBook, FlowKey, FlowSums, ZonePair, wire_bytes};
 use super::governor::{AgentSpending, Governor};
 use super::servers::{ServerEnd, WatchedServers};
-use super::state::RunningTime;
 use super::work::{ServerWork, WorkBook};
 use super::zones::ZonePrices;
 use overhead_dissect::ENCRYPTED;
@@ -16,6 +15,7 @@ use overhead_model::record::Estimate;
 use overhead_model::{OTHER, Protocol};
 use overhead_report::composition::{CompositionPeriods, PartTotal, TrafficPart};
 use overhead_report::text::clean;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,6 +160,22 @@ pub struct AgentTotals {
     pub failed_exports: u64,
     /// Files of the archive that could not be written.
     pub failed_archives: u64,
+}
+
+/// The rows that are still to be written.
+#[derive(Default, Serialize, Deserialize)]
+pub struct ArchiveRows {
+    /// Taken from the books, but perhaps not written. To write them again replaces their files.
+    pub waiting: Option<NamedRows>,
+    /// Time since they were taken.
+    pub time: RunningTime,
+}
+
+/// Rows and the name of their files.
+#[derive(Serialize, Deserialize)]
+pub struct NamedRows {
+    pub run: String,
+    pub rows: AgentRows,
 }
 
 /// Returns the counters of one period.

@@ -26,7 +26,7 @@ impl PinFolder {
         let shown = parent.display();
         let is_bpf = statfs(parent).is_ok_and(|about| u64::try_from(about.f_type) == Ok(BPF_FILE_SYSTEM));
         if !is_bpf {
-            return Err(Error::Pins(format!("{shown} is no BPF file system: run mount -t bpf bpf {shown}")));
+            return Err(Error::Pins(format!("{shown} is not a BPF file system: run mount -t bpf bpf {shown}")));
         }
         let failed = |error: io::Error| Error::Pins(format!("{} cannot be used: {error}", path.display()));
         let folder = OutputFolder::open_or_make(path, 0o700, None).map_err(failed)?;

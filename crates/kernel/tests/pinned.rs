@@ -188,7 +188,7 @@ fn a_folder_that_others_can_change_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = PinFolder::open(&folder.path().join("pins")).unwrap_err().to_string();
     let place = folder.path().display();
-    assert_eq!(refusal, format!("{place} is no BPF file system: run mount -t bpf bpf {place}"));
+    assert_eq!(refusal, format!("{place} is not a BPF file system: run mount -t bpf bpf {place}"));
     let Some(pins) = Pins::new() else { return };
     fs::create_dir(pins.path()).unwrap();
     fs::set_permissions(pins.path(), Permissions::from_mode(0o777)).unwrap();
