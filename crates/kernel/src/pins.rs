@@ -39,6 +39,16 @@ impl PinFolder {
         Ok(Self(folder))
     }
 
+    /// Opens a subfolder, or makes it.
+    pub(crate) fn subfolder(&self, name: &str) -> io::Result<Self> {
+        OutputFolder::open_or_make(&self.entry(name), 0o700, None).map(Self)
+    }
+
+    /// Gives an entry another name, and replaces what has it.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
     /// Returns the path of an entry, whatever happens to the folder's own.
     pub(crate) fn entry(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.0.as_fd().as_raw_fd()))

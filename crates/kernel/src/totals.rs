@@ -17,6 +17,7 @@ pub use pinned::{FollowerPosition, boot_id};
 use crate::error::Error;
 use crate::object::{self, Plain, lookup, map, plain, plain_types};
 use crate::ownership::end;
+use crate::pins::PinFolder;
 use crate::skeleton::totals_types as types;
 use crate::sums::{CounterSum, counter_sums};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, ProgramMut};
@@ -25,7 +26,6 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/totals.bpf.o"));
 
@@ -180,7 +180,7 @@ impl TcpFollower {
     }
 
     /// Loads the programs, with the tables and links that are pinned in a folder, if one is given.
-    fn load(ports: &[u16], by_connection: bool, pins: Option<&Path>) -> Result<Self, Error> {
+    fn load(ports: &[u16], by_connection: bool, pins: Option<&PinFolder>) -> Result<Self, Error> {
         let object = pinned::open(pins)?;
         let map = |name| map(&object, name);
         let followed = map("followed")?;

@@ -12,20 +12,25 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One test at a time: until a started `mount` runs, it has the locks of all tests.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A BPF file system of its own.
-struct Pins(tempfile::TempDir);
+struct Pins(tempfile::TempDir, MutexGuard<'static, ()>);
 
 impl Pins {
     /// Returns `None` without root.
     fn new() -> Option<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount").args(["-t", "bpf", "bpf"]).arg(folder.path()).output().unwrap();
         let is_root = mounted.status.success();
         if !is_root {
             println!("skipped: {}", String::from_utf8_lossy(&mounted.stderr));
         }
-        is_root.then(|| Self(folder))
+        is_root.then(|| Self(folder, alone))
     }
 
     fn path(&self) -> PathBuf {

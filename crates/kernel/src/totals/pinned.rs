@@ -13,7 +13,6 @@ use libbpf_rs::{Link, MapHandle, ProgramHandle, ProgramMut};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 /// The types of the tables, and their sizes.
 const LAYOUT: [&str; 2] = [include_str!("../../bpf/totals.h"), include_str!("../../bpf/connection.h")];
@@ -52,10 +51,9 @@ impl TcpFollower {
         };
         let failed = |error: std::io::Error| Error::Pins(format!("programs cannot be pinned: {error}"));
         pins.clear().map_err(failed)?;
-        let unfinished = pins.entry(UNFINISHED);
-        fs::create_dir(&unfinished).map_err(failed)?;
+        let unfinished = pins.subfolder(UNFINISHED).map_err(failed)?;
         let follower = Self::load(ports, false, Some(&unfinished))?;
-        fs::rename(&unfinished, pins.entry(&layout)).map_err(failed)?;
+        pins.rename(UNFINISHED, &layout).map_err(failed)?;
         Ok((follower, Some(reason)))
     }
 
@@ -74,7 +72,7 @@ impl TcpFollower {
         }
         let foreign = || "the pinned programs belong to another state".to_owned();
         let position = position.filter(|position| position.boot == boot_id()).ok_or_else(foreign)?;
-        let folder = pins.entry(layout);
+        let folder = pins.subfolder(layout).map_err(|error| error.to_string())?;
         let mut tables = position.tables;
         tables.sort_unstable();
         if Self::pinned_tables(&folder).ok() != Some(tables) {
@@ -89,8 +87,8 @@ impl TcpFollower {
     }
 
     /// Returns the numbers of the pinned tables of sums, in order.
-    fn pinned_tables(folder: &Path) -> Result<[u32; 2], Error> {
-        let number = |name| identity(&MapHandle::from_pinned_path(folder.join(name))?);
+    fn pinned_tables(folder: &PinFolder) -> Result<[u32; 2], Error> {
+        let number = |name| identity(&MapHandle::from_pinned_path(folder.entry(name))?);
         let mut tables = [number("sums_even")?, number("sums_odd")?];
         tables.sort_unstable();
         Ok(tables)
@@ -106,12 +104,12 @@ impl TcpFollower {
 }
 
 /// Prepares tables to be those that are pinned in a folder, or to be pinned there.
-pub(super) fn open(folder: Option<&Path>) -> Result<libbpf_rs::Object, Error> {
+pub(super) fn open(folder: Option<&PinFolder>) -> Result<libbpf_rs::Object, Error> {
     let mut open = object::open_whole(OBJECT)?;
     if let Some(folder) = folder {
         // Constants of the programs have a dot in their name, and are their own.
         for mut map in open.maps_mut().filter(|map| !map.name().to_string_lossy().contains('.')) {
-            let path = folder.join(map.name());
+            let path = folder.entry(&map.name().to_string_lossy());
             map.set_pin_path(path)?;
         }
     }
@@ -119,20 +117,18 @@ pub(super) fn open(folder: Option<&Path>) -> Result<libbpf_rs::Object, Error> {
 }
 
 /// Attaches a program, or keeps the pinned link if it runs the same program.
-pub(super) fn attach(program: &ProgramMut<'_>, folder: Option<&Path>) -> Result<Link, Error> {
+pub(super) fn attach(program: &ProgramMut<'_>, folder: Option<&PinFolder>) -> Result<Link, Error> {
     let Some(folder) = folder.filter(|_| !is_iterator(program)) else { return object::attach(program) };
-    let name = program.name().to_string_lossy();
-    let pin = folder.join(format!("link_{name}"));
-    let running =
-        Link::open(&pin).and_then(|link| Ok((ProgramHandle::from_prog_id(link.info()?.prog_id)?.tag(), link)));
+    let pin = format!("link_{}", program.name().to_string_lossy());
+    let running = Link::open(folder.entry(&pin))
+        .and_then(|link| Ok((ProgramHandle::from_prog_id(link.info()?.prog_id)?.tag(), link)));
     match running {
         Ok((tag, link)) if tag == ProgramHandle::try_from(program)?.tag() => return Ok(link),
         _ => {}
     }
     let mut link = object::attach(program)?;
-    let new = folder.join("link_new");
-    link.pin(&new)?;
-    fs::rename(new, pin)?;
+    link.pin(folder.entry("link_new"))?;
+    folder.rename("link_new", &pin)?;
     Ok(link)
 }
 
