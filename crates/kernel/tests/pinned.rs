@@ -18,7 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A BPF file system of its own.
-struct Pins(tempfile::TempDir, MutexGuard<'static, ()>);
+struct Pins {
+    folder: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
 
 impl Pins {
     /// Returns `None` without root.
@@ -30,11 +33,11 @@ impl Pins {
         if !is_root {
             println!("skipped: {}", String::from_utf8_lossy(&mounted.stderr));
         }
-        is_root.then(|| Self(folder, alone))
+        is_root.then(|| Self { folder, _alone: alone })
     }
 
     fn path(&self) -> PathBuf {
-        self.0.path().join("pins")
+        self.folder.path().join("pins")
     }
 
     fn refusal(&self) -> String {
@@ -55,7 +58,7 @@ impl Pins {
 
 impl Drop for Pins {
     fn drop(&mut self) {
-        Command::new("umount").arg("-l").arg(self.0.path()).status().unwrap();
+        Command::new("umount").arg("-l").arg(self.folder.path()).status().unwrap();
     }
 }
 
@@ -185,7 +188,7 @@ fn programs_of_others_are_replaced_with_a_reason() {
     assert_eq!((sums.received.payload_bytes, sums.opened), (9, 1), "the old programs no longer count");
     drop(last);
     fs::remove_dir_all(pins.path()).unwrap();
-    assert!(pins.0.path().exists(), "rm -r removes them");
+    assert!(pins.folder.path().exists(), "rm -r removes them");
 }
 
 #[test]
