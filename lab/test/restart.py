@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """lab/test/restart.py [BINARY]: the agent's totals over kills, stops and starts, against tcpdump on the server's interface.
 
-Connections are opened, used and closed all the time, also while no agent runs. Takes root's rights; two minutes. Ends with a line like that of
+Connections are opened, used and closed all the time, also while no agent runs. Takes root's rights; three minutes. Ends with a line like that of
 cargo test.
 """
 
