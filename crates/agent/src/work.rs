@@ -4,6 +4,7 @@ use super::flows::{FlowBook, wire_bytes};
 use super::servers::{ServerEnd, WatchedServers};
 use overhead_kernel::{CounterOptions, Error, KernelCounters, ProcessSelection, raised};
 use overhead_model::record::Role;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One window in this many has counters, because loading them takes longer than a window.
@@ -21,7 +22,8 @@ pub struct WorkPlan {
 }
 
 /// A server's work in windows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ServerWork {
     pub windows: u64,
     pub operations: u64,
@@ -78,16 +80,25 @@ impl WorkCounting {
 }
 
 /// The work of all servers.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct WorkBook {
+    #[serde(with = "overhead_model::pairs")]
     by_server: BTreeMap<ServerEnd, ServerWork>,
     /// Bytes of each server at its last window.
+    #[serde(skip)]
     seen: BTreeMap<ServerEnd, u64>,
 }
 
 impl WorkBook {
     pub fn iter(&self) -> impl Iterator<Item = (&ServerEnd, &ServerWork)> {
         self.by_server.iter()
+    }
+
+    /// Keeps the servers apart from those of this start of the host.
+    pub fn leave_boot(&mut self) {
+        for (server, work) in std::mem::take(&mut self.by_server) {
+            self.by_server.entry(server.before_boot()).or_default().add(&work);
+        }
     }
 
     /// Returns the server of a network namespace with the most bytes since its last window; `None` without any.
