@@ -141,6 +141,8 @@ def frames(path):
 
 def archived(folder):
     """Sums of the archive's rows for the server, of flows and of statements; None without DuckDB."""
+    if not pathlib.Path(PYTHON).exists():
+        return None
     script = "import duckdb, sys; [print(*duckdb.sql(query).fetchall()[0]) for query in sys.argv[1:]]"
     server = f"WHERE server = '{SERVER[0]}:{SERVER[1]}'"
     query = (f"SELECT sum({{}})::BIGINT FROM read_parquet('{folder}/archive/{{}}/**/*.parquet', hive_partitioning = true, "
