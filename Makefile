@@ -49,6 +49,7 @@ fuzz: ## long runs of the fuzz targets: 10 million executions each, or FUZZ_RUNS
 crosscheck: ## 28 drivers against real servers, tshark and the servers' own counters; minutes, a quarter of an hour the first time
 	lab/install build drivers
 	lab/test/crosscheck.py --drivers
+	lab/test/tlsclients.py
 
 build: ## the release binary, target/release/overhead
 	lab/install build

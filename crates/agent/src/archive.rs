@@ -1,17 +1,17 @@
 //! Archives the agent's rows as Parquet files, which `overhead-export` writes.
 
+use super::clock::RunningTime;
 use super::config::ArchiveSettings;
-use super::totals::AgentBooks;
+use super::totals::{AgentBooks, ArchiveRows, NamedRows};
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use overhead_files::{OutputFolder, find_program};
 use overhead_kernel::raised;
-use overhead_model::agent_rows::AgentRows;
 use overhead_reading::time::unix_ns;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -20,14 +20,11 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A folder of Parquet files.
 ///
-/// Rows are differences from the last ones written. So if writing fails, no bytes are lost: the next rows include them, and cover
-/// more time.
+/// Rows are differences from the last ones taken. They wait in [`ArchiveRows`] until they are written.
 pub struct AgentArchive {
     program: PathBuf,
     settings: ArchiveSettings,
     host: String,
-    /// Start time of the next rows.
-    started: Instant,
     pub failures: u64,
 }
 
@@ -44,36 +41,40 @@ impl AgentArchive {
         let fix =
             || format!("archive.folder: {} is not writable: choose another, or change its owner", folder.display());
         raised(|| try_writing(folder)).with_context(fix)?;
-        Ok(Self { program, settings: settings.clone(), host, started: Instant::now(), failures: 0 })
+        Ok(Self { program, settings: settings.clone(), host, failures: 0 })
     }
 
-    /// Returns whether the next rows are due.
-    pub fn is_due(&self) -> bool {
-        self.started.elapsed() >= self.settings.every
-    }
-
-    /// Writes the rows since the last ones.
-    pub async fn write(&mut self, books: &mut AgentBooks) -> Result<()> {
-        let (now, now_ns) = (Instant::now(), unix_ns());
-        let rows = books.rows(true, span_ns(self.started, now_ns));
-        if !rows.is_empty() {
-            let written = tokio::time::timeout(PATIENCE, self.hand_over(&rows, now_ns)).await;
-            let written = written.unwrap_or_else(|_| bail!("it took more than {PATIENCE:?}"));
-            self.failures += u64::from(written.is_err());
-            written?;
+    /// Takes rows from the books if they are due, or are the last, and no others wait. Returns whether any wait.
+    pub fn take_rows(&self, books: &mut AgentBooks, is_last: bool) -> Result<bool> {
+        let time = &books.archive.time;
+        if books.archive.waiting.is_none() && (is_last || time.elapsed() >= self.settings.every) {
+            let now_ns = unix_ns();
+            let rows = books.rows(true, span_ns(time, now_ns));
+            // The end names the file.
+            let run = Timestamp::from_nanosecond(now_ns.into())?.strftime("agent-%Y%m%dT%H%M%S%.3fZ").to_string();
+            let waiting = (!rows.is_empty()).then_some(NamedRows { run, rows });
+            books.archive = ArchiveRows { waiting, time: RunningTime::default() };
+            books.flows.mark_archived();
+            books.compositions.clear_latest();
         }
-        self.started = now;
-        books.flows.mark_archived();
-        books.compositions.clear_latest();
+        Ok(books.archive.waiting.is_some())
+    }
+
+    /// Writes the rows that wait. If that fails, they wait on.
+    pub async fn write(&mut self, rows: &mut ArchiveRows) -> Result<()> {
+        let Some(waiting) = &rows.waiting else { return Ok(()) };
+        let written = tokio::time::timeout(PATIENCE, self.hand_over(waiting)).await;
+        let written = written.unwrap_or_else(|_| bail!("it took more than {PATIENCE:?}"));
+        self.failures += u64::from(written.is_err());
+        written?;
+        rows.waiting = None;
         Ok(())
     }
 
-    async fn hand_over(&self, rows: &AgentRows, now_ns: u64) -> Result<()> {
+    async fn hand_over(&self, NamedRows { run, rows }: &NamedRows) -> Result<()> {
         let rows = serde_json::to_vec(rows)?;
-        // The end names the file: a start that is tried again may have one already.
-        let time = Timestamp::from_nanosecond(now_ns.into())?.strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
         let mut command = Command::new(&self.program);
-        command.args(["--agent-rows", "--by-day", "--host", &self.host, "--run", &format!("agent-{time}"), "-o"]);
+        command.args(["--agent-rows", "--by-day", "--force", "--host", &self.host, "--run", run, "-o"]);
         command.arg(&self.settings.folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = raised(|| command.kill_on_drop(true).spawn()).context("overhead-export cannot be started")?;
         let mut input = child.stdin.take().context("overhead-export has no input")?;
@@ -89,8 +90,8 @@ impl AgentArchive {
 }
 
 /// Returns a time that ends now. A step of the clock moves its start, so that its length is right.
-pub fn span_ns(started: Instant, now_ns: u64) -> [u64; 2] {
-    let length = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+pub fn span_ns(time: &RunningTime, now_ns: u64) -> [u64; 2] {
+    let length = u64::try_from(time.elapsed().as_nanos()).unwrap_or(u64::MAX);
     [now_ns.saturating_sub(length), now_ns]
 }
 

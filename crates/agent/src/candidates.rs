@@ -2,6 +2,7 @@
 
 use super::servers::WatchedServers;
 use overhead_kernel::{FollowedTraffic, ServerPort, SocketGroup, SocketTotals};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::mem::take;
 
@@ -11,16 +12,19 @@ const KEPT: u64 = 2 * super::SEARCH;
 const KEPT_GROUPS: usize = 16_384;
 
 /// The traffic on a port.
+#[derive(Serialize, Deserialize)]
 struct Candidate {
     /// Number of the first reading with its traffic.
     since: u64,
+    #[serde(with = "overhead_model::pairs")]
     groups: BTreeMap<SocketGroup, SocketTotals>,
 }
 
 /// Keeps the traffic on ports of unknown servers.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct CandidateBook {
     readings: u64,
+    #[serde(with = "overhead_model::pairs")]
     by_port: HashMap<ServerPort, Candidate>,
     groups: usize,
     /// Bytes that were not kept for lack of room, on the wire.

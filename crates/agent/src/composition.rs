@@ -9,6 +9,8 @@ use super::shares::{RecentUse, beyond};
 use super::windows::CapturedWindow;
 use super::zones::ZoneMap;
 use overhead_report::composition::{CompositionPeriods, WindowSample};
+use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -16,11 +18,13 @@ use std::time::Duration;
 const COMPOSITIONS: usize = 500;
 
 /// A composition, scaled to exact totals.
+#[derive(Serialize, Deserialize)]
 pub struct ComposedTraffic {
     pub periods: CompositionPeriods,
     /// Exact bytes of requests and of responses of the period so far.
     current: [u64; 2],
     /// The network namespace of the latest window with its traffic.
+    #[serde(skip)]
     network_namespace: u32,
     recent: RecentUse,
 }
@@ -30,13 +34,21 @@ impl ComposedTraffic {
         let (periods, recent) = (CompositionPeriods::new(statements), RecentUse::default());
         Self { periods, current: [0; 2], network_namespace: 0, recent }
     }
+
+    fn absorb(&mut self, other: Self) {
+        self.periods.absorb(other.periods);
+        add_sides(&mut self.current, other.current);
+    }
 }
 
 /// The compositions of all servers.
+#[derive(Serialize, Deserialize)]
 pub struct CompositionBook {
     statements: usize,
+    #[serde(with = "overhead_model::pairs")]
     by_key: BTreeMap<ComposedKey, ComposedTraffic>,
     /// Time of this period in which windows sampled operations, by network namespace.
+    #[serde(skip)]
     covered: HashMap<u32, Duration>,
 }
 
@@ -44,6 +56,22 @@ impl CompositionBook {
     /// Keeps this number of statements separate for each server and pair of zones.
     pub fn new(statements: usize) -> Self {
         Self { statements, by_key: BTreeMap::new(), covered: HashMap::new() }
+    }
+
+    /// Keeps another number of statements from now on.
+    pub fn set_statements(&mut self, statements: usize) {
+        self.statements = statements;
+        self.by_key.values_mut().for_each(|composed| composed.periods.set_limit(statements));
+    }
+
+    /// Keeps the servers apart from those of this start of the host.
+    pub fn leave_boot(&mut self) {
+        for (key, composed) in std::mem::take(&mut self.by_key) {
+            match self.by_key.entry(ComposedKey { server: key.server.before_boot(), ..key }) {
+                Entry::Vacant(place) => _ = place.insert(composed),
+                Entry::Occupied(mut other) => other.get_mut().absorb(composed),
+            }
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&ComposedKey, &ComposedTraffic)> {
@@ -94,10 +122,8 @@ impl CompositionBook {
         let own = self.by_key.iter().filter(|(key, _)| key.server != ServerEnd::OTHER);
         let uses = own.map(|(key, composed)| (key, key.server.address.ip(), composed.recent));
         for key in beyond(COMPOSITIONS, uses).into_iter().cloned().collect::<Vec<_>>() {
-            let Some(ComposedTraffic { periods, current, .. }) = self.by_key.remove(&key) else { continue };
-            let other = self.get(ComposedKey { server: ServerEnd::OTHER, zones: ZonePair::default() });
-            other.periods.absorb(periods);
-            add_sides(&mut other.current, current);
+            let Some(composed) = self.by_key.remove(&key) else { continue };
+            self.get(ComposedKey { server: ServerEnd::OTHER, zones: ZonePair::default() }).absorb(composed);
         }
     }
 

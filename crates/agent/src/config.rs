@@ -7,6 +7,7 @@ use overhead_reading::time::duration;
 use overhead_report::bounded::read_text;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io::{self, Read};
@@ -49,6 +50,7 @@ pub struct AgentConfig {
     pub period: Duration,
     /// Statements per server with separate counters.
     pub statements: u32,
+    state: Option<PathBuf>,
     /// Whether addresses of clients and servers are shown.
     pub addresses: bool,
     /// Ports of servers, in addition to those of the servers found.
@@ -88,6 +90,7 @@ impl Default for AgentConfig {
             interval: Duration::from_secs(5),
             period: Duration::from_mins(5),
             statements: 50,
+            state: None,
             addresses: true,
             ports: Vec::new(),
             exclude: Vec::new(),
@@ -218,6 +221,9 @@ impl AgentConfig {
         }
         let path = config.zones_file.as_ref().map(|file| folder.join(file));
         let lines = path.as_ref().map(|path| read_key("zones-file", path)).transpose()?;
+        if let Some(state) = config.state.as_mut().filter(|state| !state.as_os_str().is_empty()) {
+            *state = folder.join(&*state);
+        }
         if let Some(archive) = &mut config.archive {
             archive.folder = folder.join(&archive.folder);
         }
@@ -232,12 +238,19 @@ impl AgentConfig {
         self.check_listen().map_err(|error| format!("--{error}"))
     }
 
+    /// Returns the folder of what survives a restart: that of the settings, or else systemd's.
+    pub fn state_folder(&self) -> Option<PathBuf> {
+        let of_unit = || env::split_paths(&env::var_os("STATE_DIRECTORY")?).next();
+        self.state.clone().or_else(of_unit).filter(|folder| !folder.as_os_str().is_empty())
+    }
+
     /// Takes new settings over, except those that only a start can set. Returns the names of these that differ.
     pub fn update(&mut self, mut new: Self) -> Vec<&'static str> {
         let kept = [
             kept("listen", &self.listen, &mut new.listen),
             kept("token-file", &self.token, &mut new.token),
             kept("statements", &self.statements, &mut new.statements),
+            kept("state", &self.state, &mut new.state),
             kept("[otlp]", &self.otlp, &mut new.otlp),
             kept("[archive]", &self.archive, &mut new.archive),
         ];
@@ -510,11 +523,19 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
     }
 
     #[test]
+    fn the_state_is_in_the_folder_of_the_settings() {
+        let folder = |text: &str| parse(text).unwrap().state_folder();
+        assert_eq!(folder("state = \"x\""), Some("/nowhere/x".into()));
+        assert_eq!(folder("state = \"/x\""), Some("/x".into()));
+        assert_eq!(folder("state = \"\""), None);
+    }
+
+    #[test]
     fn new_settings_replace_all_that_a_start_need_not_set() {
         let mut config = parse("interval = \"1s\"\nports = [1]").unwrap();
         let new = "interval = \"2s\"\nports = [2]\nlisten = \"127.0.0.1:1\"\nstatements = 7\n\
-                   otlp.endpoint = \"https://x\"\narchive.folder = \"x\"\nbudget.cpu = 0.5";
-        assert_eq!(config.update(parse(new).unwrap()), ["listen", "statements", "[otlp]", "[archive]"]);
+                   state = \"x\"\notlp.endpoint = \"https://x\"\narchive.folder = \"x\"\nbudget.cpu = 0.5";
+        assert_eq!(config.update(parse(new).unwrap()), ["listen", "statements", "state", "[otlp]", "[archive]"]);
         assert_eq!((config.interval, &config.ports[..], config.budget.cpu), (Duration::from_secs(2), &[2][..], 0.5));
         assert_eq!((config.listen.port(), config.statements, config.otlp.is_none()), (9475, 50, true));
         let same = config.clone();

@@ -4,6 +4,7 @@ use super::servers::{ServerEnd, WatchedServers};
 use super::shares::{RecentUse, beyond};
 use super::zones::ZoneMap;
 use overhead_kernel::{FollowedTraffic, SocketGroup, SocketTotals};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -19,14 +20,14 @@ pub const FIRST_WINDOWS: u64 = 3;
 const KNOWN_GROUPS: usize = 32_768;
 
 /// The zones of both ends; absent if no prefix has the address.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ZonePair {
     pub client: Option<Arc<str>>,
     pub server: Option<Arc<str>>,
 }
 
 /// The connections of a client to a server.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FlowKey {
     pub server: ServerEnd,
     /// Whether the server's sockets were counted; otherwise, it is elsewhere, and the client's were.
@@ -106,15 +107,18 @@ impl LocalSockets {
 }
 
 /// Where a group is counted.
+#[derive(Serialize, Deserialize)]
 struct GroupPlace {
     /// Absent for the clients' end if the servers' is on this host too, and counted instead.
     flow: Option<FlowKey>,
     /// Number of the last reading with its traffic.
+    #[serde(skip)]
     reading: u64,
 }
 
 /// The sums of a flow.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FlowSums {
     pub totals: SocketTotals,
     /// The part of them that is archived.
@@ -122,24 +126,39 @@ pub struct FlowSums {
     recent: RecentUse,
 }
 
+impl FlowSums {
+    fn absorb(&mut self, other: &Self) {
+        self.totals.add(&other.totals);
+        self.archived.add(&other.archived);
+        self.recent.absorb(other.recent);
+    }
+}
+
 /// The connections that share a composition.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ComposedKey {
     pub server: ServerEnd,
     pub zones: ZonePair,
 }
 
 /// Sums that only grow: bytes of clients are `sent`, those of servers `received`.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FlowBook {
+    #[serde(skip)]
     readings: u64,
+    #[serde(with = "overhead_model::pairs")]
     groups: HashMap<SocketGroup, GroupPlace>,
+    #[serde(with = "overhead_model::pairs")]
     flows: BTreeMap<FlowKey, FlowSums>,
     /// Bytes of requests and of responses that no composition has yet.
+    #[serde(skip)]
     pub growth: BTreeMap<ComposedKey, [u64; 2]>,
     /// Bytes of each network namespace since its last window.
+    #[serde(skip)]
     unseen: HashMap<u32, u64>,
     /// Number of windows of each network namespace.
+    #[serde(skip)]
     windows: HashMap<u32, u64>,
     /// How often the sums of a flow moved to a shared one.
     pub evicted: u64,
@@ -149,6 +168,8 @@ pub struct FlowBook {
     /// Bytes of servers on other ports for which the kernel's table had no room, and servers that it could not note.
     pub unidentified_bytes: u64,
     pub lost_listeners: u64,
+    /// The part of these that earlier programs counted.
+    earlier: (SocketTotals, [u64; 3]),
 }
 
 impl FlowBook {
@@ -191,20 +212,19 @@ impl FlowBook {
         let [clients, servers, _, others] = traffic.remaining;
         self.without_room = from_client(servers, true);
         self.without_room.add(&clients);
-        self.lost_connections = traffic.lost;
-        self.unidentified_bytes = wire_bytes(&others).iter().sum();
-        self.lost_listeners = traffic.lost_listeners;
+        let (room, [lost, unidentified, listeners]) = self.earlier;
+        self.without_room.add(&room);
+        self.lost_connections = traffic.lost + lost;
+        self.unidentified_bytes = wire_bytes(&others).iter().sum::<u64>() + unidentified;
+        self.lost_listeners = traffic.lost_listeners + listeners;
     }
 
     /// Moves the sums of flows beyond a limit to shared ones, among those with an address.
     fn evict(&mut self, limit: usize, address: impl Fn(&FlowKey) -> Option<IpAddr>) {
         let uses = self.flows.iter().filter_map(|(flow, sums)| Some((flow, address(flow)?, sums.recent)));
         for flow in beyond(limit, uses).into_iter().cloned().collect::<Vec<_>>() {
-            let Some(FlowSums { totals, archived, recent }) = self.flows.remove(&flow) else { continue };
-            let shared = self.flows.entry(flow.shared()).or_default();
-            shared.totals.add(&totals);
-            shared.archived.add(&archived);
-            shared.recent.absorb(recent);
+            let Some(sums) = self.flows.remove(&flow) else { continue };
+            self.flows.entry(flow.shared()).or_default().absorb(&sums);
             self.evicted += 1;
         }
     }
@@ -212,6 +232,20 @@ impl FlowBook {
     /// Notes that all sums were archived.
     pub fn mark_archived(&mut self) {
         self.flows.values_mut().for_each(|sums| sums.archived = sums.totals);
+    }
+
+    /// Notes that other programs count from now on.
+    pub fn replace_programs(&mut self) {
+        self.earlier = (self.without_room, [self.lost_connections, self.unidentified_bytes, self.lost_listeners]);
+    }
+
+    /// Keeps the flows apart from those of this start of the host, which gives network namespaces and control groups other numbers.
+    pub fn leave_boot(&mut self) {
+        self.groups.clear();
+        for (flow, sums) in std::mem::take(&mut self.flows) {
+            let flow = FlowKey { server: flow.server.before_boot(), client_group: 0, ..flow };
+            self.flows.entry(flow).or_default().absorb(&sums);
+        }
     }
 
     /// Counts further traffic by other zones.

@@ -1,11 +1,13 @@
 //! The agent: exact traffic of all databases of a host, and its composition, all the time.
 //!
 //! Totals come from TCP's own counters (`flows`, `candidates`), and their composition from short capture windows (`windows`,
-//! `composition`). `governor` keeps both within a budget. `totals` joins them for `metrics`, `archive` and `text`.
+//! `composition`). `governor` keeps both within a budget. `totals` joins them for `metrics`, `archive` and `text`. `state` keeps them over
+//! a restart.
 
 mod archive;
 mod candidates;
 mod client;
+mod clock;
 mod composition;
 mod config;
 mod flows;
@@ -14,6 +16,7 @@ mod metrics;
 mod otlp;
 mod servers;
 mod shares;
+mod state;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -25,9 +28,10 @@ mod zones;
 pub use client::AgentClient;
 pub use config::{AgentConfig, DEFAULTS};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use archive::{AgentArchive, span_ns};
 use candidates::CandidateBook;
+use clock::RunningTime;
 use composition::CompositionBook;
 use flows::{FIRST_WINDOWS, FlowBook};
 use governor::Governor;
@@ -40,6 +44,7 @@ use overhead_kernel::{FollowedTraffic, ServerPort, TcpFollower, raised, tcp_serv
 use overhead_model::{exit, say};
 use overhead_reading::time::unix_ns;
 use servers::WatchedServers;
+use state::AgentState;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::net::SocketAddr;
@@ -47,7 +52,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
 use tokio::task::JoinHandle;
-use totals::{AgentBooks, AgentTotals};
+use totals::{AgentBooks, AgentTotals, ArchiveRows};
 use windows::{CapturedWindow, WindowPlan};
 use work::WorkBook;
 
@@ -68,6 +73,8 @@ pub struct Agent {
     export: Option<OtlpExport>,
     /// Absent unless the settings have an archive.
     archive: Option<AgentArchive>,
+    /// Absent if nothing survives a restart.
+    state: Option<AgentState>,
     started: Instant,
     readings: u64,
     /// [`FlowBook::newcomers`] at the last search.
@@ -88,25 +95,36 @@ pub struct Agent {
 pub type RereadConfig<'a> = &'a dyn Fn() -> Result<AgentConfig, String>;
 
 impl Agent {
-    /// Finds the servers and starts to follow their connections.
-    pub fn start(config: AgentConfig) -> Result<Self> {
-        let books = AgentBooks {
+    /// Finds the servers and starts to follow their connections. Unless it is a trial, which leaves nothing behind, continues where an
+    /// earlier agent has stopped.
+    pub fn start(config: AgentConfig, is_trial: bool) -> Result<Self> {
+        let folder = config.state_folder();
+        let mut books = AgentBooks {
             servers: WatchedServers::find(&containers_now(), &config.ports)?,
             candidates: CandidateBook::default(),
             flows: FlowBook::default(),
             compositions: CompositionBook::new(config.statements as usize),
             work: WorkBook::default(),
             governor: Governor::new(config.budget, config.windows, unix_ns()),
+            archive: ArchiveRows::default(),
+            time: RunningTime::default(),
+            uncounted: Duration::ZERO,
             config,
         };
-        let follower = raised(|| TcpFollower::start_with_listeners(&books.servers.ports))
-            .context("the agent needs the kernel's counters of connections")?;
+        if is_trial {
+            folder.as_deref().map(state::check).transpose()?;
+        }
+        let (state, follower) = match folder.filter(|_| !is_trial) {
+            Some(folder) => AgentState::start(&folder, &mut books).map(|(state, follower)| (Some(state), follower))?,
+            None => (None, state::follow(&books.servers.ports)?),
+        };
         let started = Instant::now();
         let mut agent = Self {
             books,
             follower,
             export: None,
             archive: None,
+            state,
             started,
             readings: 0,
             newcomers: 0,
@@ -219,6 +237,9 @@ impl Agent {
                     if self.read() {
                         self.archive(false).await;
                     }
+                    if self.state.as_ref().is_some_and(AgentState::is_due) {
+                        self.save();
+                    }
                 }
                 window = or_never(running.as_mut()) => {
                     running = None;
@@ -242,18 +263,39 @@ impl Agent {
         self.is_partial |= self.failed_readings > failed;
         self.end_period();
         self.archive(true).await;
+        self.save();
         Ok(())
     }
 
-    /// Writes rows if they are due, or if these are the last.
+    /// Writes rows if they are due, or if these are the last. They are saved before, so that a start after a kill writes them again, to
+    /// the same files.
     async fn archive(&mut self, is_last: bool) {
-        let Some(mut archive) = self.archive.take_if(|archive| is_last || archive.is_due()) else { return };
-        if let Err(error) = archive.write(&mut self.books).await {
-            let fate = if is_last { "these are lost" } else { "the next ones will have these" };
-            self.warn_once("archive", format!("rows were not archived, {fate}: {error:#}"));
-            self.is_partial |= is_last;
-        }
+        let Some(mut archive) = self.archive.take() else { return };
+        let written = loop {
+            match archive.take_rows(&mut self.books, is_last) {
+                Ok(true) if self.save() => {}
+                taken => break taken.map(drop),
+            }
+            if let Err(error) = archive.write(&mut self.books.archive).await {
+                break Err(error);
+            }
+        };
         self.archive = Some(archive);
+        if let Err(error) = written {
+            let is_lost = is_last && self.state.is_none();
+            let fate = if is_lost { "these are lost" } else { "they will be written later" };
+            self.warn_once("archive", format!("rows were not archived, {fate}: {error:#}"));
+            self.is_partial |= is_lost;
+        }
+    }
+
+    /// Saves the counters, if they survive a restart. Returns whether a start after a kill would have them.
+    fn save(&mut self) -> bool {
+        let saved = self.state.as_mut().map(|state| state.save(&self.books, &self.follower)).transpose();
+        if let Err(error) = &saved {
+            self.warn_once("state", format!("the state was not saved, a later one will be: {error:#}"));
+        }
+        saved.is_ok()
     }
 
     /// Prints a fault, unless it repeats the last one of this activity.
@@ -289,7 +331,8 @@ impl Agent {
 
     /// Reads the totals, and searches for servers from time to time. Returns whether a period has ended.
     fn read(&mut self) -> bool {
-        match raised(|| self.follower.read()) {
+        let is_whole = self.state.as_mut().is_none_or(AgentState::lets_read);
+        match raised(|| if is_whole { self.follower.read() } else { self.follower.peek() }) {
             Ok(traffic) => self.take_traffic(traffic),
             Err(error) => {
                 self.failed_readings += 1;
@@ -404,7 +447,7 @@ impl Agent {
 
     /// Returns the rows since the start, as JSON.
     fn rows(&self) -> Result<String> {
-        let span_ns = span_ns(self.started, unix_ns());
+        let span_ns = span_ns(&self.books.time, unix_ns());
         let rows = self.books.rows(false, span_ns);
         Ok(serde_json::to_string(&rows)?)
     }

@@ -77,6 +77,7 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
     Counter "unidentified_wire_bytes" "Bytes of servers that are not known as databases and found no room, while they may still be found to be": |all| single(all.unidentified_bytes);
     Counter "lost_listeners" "Servers that started and could not be noted, so that short-lived ones may be missing": |all| single(all.lost_listeners);
+    Amount "uncounted_seconds" "Time before starts in which nothing counted connections": |all| single(all.uncounted.as_secs_f64());
     Counter "evicted_series" "Series that were added to one named (other), to make room": |all| single(all.evicted);
     Counter "failed_readings" "Readings that failed: the next one has their bytes": |all| single(all.failed_readings);
     Counter "failed_exports" "OTLP exports that failed": |all| single(all.failed_exports);

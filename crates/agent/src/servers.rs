@@ -8,6 +8,7 @@ use overhead_host::databases::{self, Database};
 use overhead_kernel::{ServerPort, TcpServer, own_network_namespace, raised};
 use overhead_model::Protocol;
 use overhead_report::text::clean;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,7 +21,7 @@ const GROUPS: usize = 10_000;
 const NOTED: usize = 1_000;
 
 /// The server's end of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServerEnd {
     pub address: SocketAddr,
     /// 0 unless the address is a loopback address, because each namespace has its own loopback.
@@ -35,6 +36,12 @@ impl ServerEnd {
     pub fn new(address: SocketAddr, network_namespace: u32) -> Self {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         Self { address, network_namespace: if address.ip().is_loopback() { network_namespace } else { 0 } }
+    }
+
+    /// Returns the server's end if it was seen before the host started again: its network namespace is none of today's.
+    #[must_use]
+    pub fn before_boot(self) -> Self {
+        Self { network_namespace: if self.network_namespace == 0 { 0 } else { u32::MAX }, ..self }
     }
 }
 
@@ -138,6 +145,18 @@ impl WatchedServers {
     /// Returns the container whose processes are in a control group.
     pub fn container_of_group(&self, group: u64) -> Option<&str> {
         self.groups.get(&group).map(String::as_str)
+    }
+
+    /// Returns the names of the containers that have these control groups.
+    pub fn names(&self, groups: impl Iterator<Item = u64>) -> BTreeMap<u64, String> {
+        groups.filter_map(|group| Some((group, self.container_of_group(group)?.to_owned()))).collect()
+    }
+
+    /// Adds names of containers that an earlier agent found.
+    pub fn add_names(&mut self, names: BTreeMap<u64, String>) {
+        for (group, name) in names {
+            self.groups.entry(group).or_insert(name);
+        }
     }
 
     /// Keeps the names of databases and containers that have ended since an earlier search.

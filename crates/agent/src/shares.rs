@@ -1,5 +1,6 @@
 //! Who keeps a place in a table without room for all.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 const FALL: f64 = 0.9;
 
 /// The bytes of an entry lately, and where they come from.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct RecentUse {
     bytes: f64,
     network_namespace: u32,

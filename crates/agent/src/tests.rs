@@ -96,6 +96,7 @@ pub fn totals() -> AgentTotals {
             dropped: 4,
         },
         elapsed: Duration::from_mins(1),
+        uncounted: Duration::from_millis(1250),
         evicted: 5,
         failed_readings: 10,
         without_room_bytes: 6,

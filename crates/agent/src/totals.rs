@@ -1,6 +1,7 @@
 //! The agent's totals at one moment, for the metrics and the summary, and the rows of a period, for the archive.
 
 use super::candidates::CandidateBook;
+use super::clock::RunningTime;
 use super::composition::CompositionBook;
 use super::config::AgentConfig;
 use super::flows::{FlowBook, FlowKey, FlowSums, ZonePair, wire_bytes};
@@ -15,6 +16,7 @@ use overhead_model::record::Estimate;
 use overhead_model::{OTHER, Protocol};
 use overhead_report::composition::{CompositionPeriods, PartTotal, TrafficPart};
 use overhead_report::text::clean;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,6 +148,8 @@ pub struct AgentTotals {
     pub borrowed_bytes: u64,
     pub spending: AgentSpending,
     pub elapsed: Duration,
+    /// Time between stops and starts without programs.
+    pub uncounted: Duration,
     /// How often the sums of a flow moved to a shared one.
     pub evicted: u64,
     /// Bytes of connections for which the kernel's table had no room, and connections that could not be followed.
@@ -163,6 +167,22 @@ pub struct AgentTotals {
     pub failed_archives: u64,
 }
 
+/// The rows that are still to be written.
+#[derive(Default, Serialize, Deserialize)]
+pub struct ArchiveRows {
+    /// Taken from the books, but perhaps not written. To write them again replaces their files.
+    pub waiting: Option<NamedRows>,
+    /// Time since they were taken.
+    pub time: RunningTime,
+}
+
+/// Rows and the name of their files.
+#[derive(Serialize, Deserialize)]
+pub struct NamedRows {
+    pub run: String,
+    pub rows: AgentRows,
+}
+
 /// Returns the counters of one period.
 type ReadParts = fn(&CompositionPeriods) -> Vec<PartTotal>;
 
@@ -175,6 +195,10 @@ pub struct AgentBooks {
     pub compositions: CompositionBook,
     pub work: WorkBook,
     pub governor: Governor,
+    pub archive: ArchiveRows,
+    /// Time since the counters were 0, and the part of it in which no programs counted.
+    pub time: RunningTime,
+    pub uncounted: Duration,
 }
 
 impl AgentBooks {
@@ -191,6 +215,7 @@ impl AgentBooks {
             borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
             spending: self.governor.spending,
             elapsed,
+            uncounted: self.uncounted,
             evicted: self.flows.evicted,
             without_room_bytes: wire_bytes(&self.flows.without_room).iter().sum(),
             lost_connections: self.flows.lost_connections,

@@ -4,6 +4,7 @@ use super::flows::{FlowBook, wire_bytes};
 use super::servers::{ServerEnd, WatchedServers};
 use overhead_kernel::{CounterOptions, Error, KernelCounters, ProcessSelection, raised};
 use overhead_model::record::Role;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One window in this many has counters, because loading them takes longer than a window.
@@ -21,7 +22,8 @@ pub struct WorkPlan {
 }
 
 /// A server's work in windows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ServerWork {
     pub windows: u64,
     pub operations: u64,
@@ -65,7 +67,10 @@ impl WorkCounting {
 
     /// Returns the server's work between start and stop, without operations; `None` if its processes have ended.
     pub fn end(self) -> Result<Option<ServerWork>, Error> {
-        let Some(mut counters) = self.0.transpose()? else { return Ok(None) };
+        let mut counters = match self.0 {
+            None | Some(Err(Error::NoSuchProcess(_))) => return Ok(None),
+            Some(counters) => counters?,
+        };
         let record = counters.record_marked()?;
         let Some(Role { syscalls, on_cpu_ns, .. }) = record.server.value() else { return Ok(None) };
         let Some(on_cpu) = on_cpu_ns.value() else { return Ok(None) };
@@ -75,16 +80,25 @@ impl WorkCounting {
 }
 
 /// The work of all servers.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct WorkBook {
+    #[serde(with = "overhead_model::pairs")]
     by_server: BTreeMap<ServerEnd, ServerWork>,
     /// Bytes of each server at its last window.
+    #[serde(skip)]
     seen: BTreeMap<ServerEnd, u64>,
 }
 
 impl WorkBook {
     pub fn iter(&self) -> impl Iterator<Item = (&ServerEnd, &ServerWork)> {
         self.by_server.iter()
+    }
+
+    /// Keeps the servers apart from those of this start of the host.
+    pub fn leave_boot(&mut self) {
+        for (server, work) in std::mem::take(&mut self.by_server) {
+            self.by_server.entry(server.before_boot()).or_default().add(&work);
+        }
     }
 
     /// Returns the server of a network namespace with the most bytes since its last window; `None` without any.
@@ -119,5 +133,18 @@ impl WorkBook {
         {
             self.by_server.entry(ServerEnd::OTHER).or_default().add(&work);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_ends_before_its_window_is_not_a_fault() {
+        let ended = WorkCounting(Some(Err(Error::NoSuchProcess(23_003))));
+        assert!(matches!(ended.start().stop().end(), Ok(None)));
+        let refused = WorkCounting(Some(Err(Error::Load("-EINVAL".to_owned()))));
+        assert!(refused.start().stop().end().is_err());
     }
 }

@@ -10,11 +10,11 @@ use overhead_model::exit::COMPLETE;
 use std::io;
 
 /// Reads the rows from standard input, and writes them to the folder of the day they start on.
-pub fn write(dataset: &Dataset) -> Result<u8> {
+pub fn write(dataset: &Dataset, force: bool) -> Result<u8> {
     let rows: AgentRows =
         serde_json::from_reader(io::stdin().lock()).context("standard input: no rows of the agent")?;
     let _lock = dataset.lock()?;
-    let before = dataset.existing_files(false)?;
+    let before = dataset.existing_files(force)?;
     let mut sink = FileSink::start(1);
     let (span_ns, flows, statements) = ([rows.start_ns, rows.end_ns], rows.flows.len(), rows.statements.len());
     let place = |table| (table, dataset.daily(table, rows.start_ns, 0));

@@ -144,7 +144,7 @@ impl ExportCli {
             return Ok(COMPLETE);
         }
         if self.agent_rows {
-            return agent::write(&self.dataset(None, "")?);
+            return agent::write(&self.dataset(None, "")?, self.force);
         }
         let sources = self.sources()?;
         if self.run.is_some() && sources.len() > 1 {

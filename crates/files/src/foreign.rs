@@ -175,7 +175,8 @@ impl FoundFile {
     }
 }
 
-fn is_trusted(owner: u32) -> bool {
+/// Returns whether files of this owner are the program's own: root's, or this process's user's.
+pub fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 

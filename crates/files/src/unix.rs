@@ -1,5 +1,6 @@
 //! Works on an open folder, whatever happens to its path.
 
+use super::foreign::is_trusted;
 use super::{FileOwner, ReservedFile};
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fallocate, fchown,
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOF
 
 impl FileOwner {
     /// Gives an open file or folder to this owner.
-    pub fn take(self, file: impl rustix::fd::AsFd) -> io::Result<()> {
+    pub fn take(self, file: impl AsFd) -> io::Result<()> {
         Ok(fchown(file, Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))?)
     }
 }
@@ -111,6 +112,19 @@ impl OutputFolder {
         self.owner
     }
 
+    /// Returns why another user could change what is in the folder; `None` if only root and this process's user can.
+    pub fn intruder(&self) -> io::Result<Option<String>> {
+        let about = fstat(&self.folder)?;
+        let path = self.path.display();
+        Ok(if !is_trusted(about.st_uid) {
+            Some(format!("{path} belongs to user {}: remove it, or change its owner", about.st_uid))
+        } else if about.st_mode & 0o022 != 0 {
+            Some(format!("{path} is writable by other users: run chmod go-w {path}"))
+        } else {
+            None
+        })
+    }
+
     /// Locks the folder until this is dropped. Returns false if another process holds the lock.
     pub fn lock(&self) -> bool {
         // A file system without locks has no lock holders.
@@ -195,6 +209,12 @@ impl OutputFolder {
             Err(Errno::NOENT) | Ok(()) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl AsFd for OutputFolder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
     }
 }
 

@@ -44,6 +44,9 @@ pub enum Error {
     /// An operation on a map failed, or the object lacks it.
     #[error("the BPF tables cannot be used: {0}")]
     Tables(String),
+    /// Programs cannot outlive this process.
+    #[error("{0}")]
+    Pins(String),
     /// The list of processes cannot be read.
     #[error("/proc cannot be read: {0}")]
     Proc(#[from] procfs::ProcError),

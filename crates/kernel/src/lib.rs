@@ -37,6 +37,7 @@ mod object;
 mod opened;
 mod options;
 mod ownership;
+mod pins;
 mod privilege;
 mod sampling;
 mod snapshot;
@@ -56,13 +57,17 @@ pub use listeners::{TcpConnection, TcpServer, tcp_connections, tcp_servers};
 pub use opened::{ConnectionOpener, OpenedConnections};
 pub use options::{CounterOptions, CycleChoice, OwnCost, ProcessRole, ProcessSelection, SocketKinds};
 pub use ownership::CapturedConnection;
+pub use pins::PinFolder;
 pub use privilege::raised;
 pub use sampling::{SampledWork, WorkListener};
 pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStreams, call_name};
 pub use tls::{
     ProcessTls, SeenSecret, TlsCounts, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets, TlsUnsupported, process_tls,
 };
-pub use totals::{ETHERNET_HEADER, FollowedTraffic, SegmentTotals, ServerPort, SocketGroup, SocketTotals, TcpFollower};
+pub use totals::{
+    ETHERNET_HEADER, FollowedTraffic, FollowerPosition, SegmentTotals, ServerPort, SocketGroup, SocketTotals,
+    TcpFollower, boot_id,
+};
 
 /// Skeletons and types that the build generates from `bpf/`.
 #[allow(unused_qualifications, unused_imports, rust_2018_idioms)]

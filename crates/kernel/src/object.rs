@@ -5,7 +5,9 @@ use crate::error::Error;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::ReferencesType;
 use libbpf_rs::btf::types::{FuncProto, Typedef};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, ProgramMut, RingBuffer, RingBufferBuilder,
+};
 
 /// A ring buffer is at least one page, and some architectures have 64 KiB pages.
 const MIN_RING_BYTES: u32 = 64 << 10;
@@ -39,7 +41,7 @@ pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
 /// Loads an object without the programs that are unused, and with these numbers of entries in its tables.
 pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&str, u32)]) -> Result<Object, Error> {
     let failed = |error: libbpf_rs::Error| Error::loading(&error);
-    let mut open = ObjectBuilder::default().open_memory(bytes).map_err(failed)?;
+    let mut open = open(bytes)?;
     for mut program in open.progs_mut() {
         if is_unused(&program.name().to_string_lossy()) {
             program.set_autoload(false);
@@ -53,12 +55,25 @@ pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&st
     open.load().map_err(failed)
 }
 
-/// Checks that this machine can run BPF programs, and loads an object whose other programs are all required.
-pub(crate) fn load_whole(bytes: &[u8], is_unused: impl Fn(&str) -> bool) -> Result<Object, Error> {
+fn open(bytes: &[u8]) -> Result<OpenObject, Error> {
+    ObjectBuilder::default().open_memory(bytes).map_err(|error| Error::loading(&error))
+}
+
+/// Checks that this machine can run BPF programs, and loads an object whose programs are all required.
+pub(crate) fn load_whole(bytes: &[u8]) -> Result<Object, Error> {
+    load_prepared(open_whole(bytes)?)
+}
+
+/// Checks that this machine can run BPF programs, and opens an object whose programs are all required.
+pub(crate) fn open_whole(bytes: &[u8]) -> Result<OpenObject, Error> {
     libbpf_rs::set_print(None);
     check_pid_namespace()?;
     kernel_types()?;
-    load(bytes, is_unused, &[])
+    open(bytes)
+}
+
+pub(crate) fn load_prepared(open: OpenObject) -> Result<Object, Error> {
+    open.load().map_err(|error| Error::loading(&error))
 }
 
 /// Attaches a program that is required.

@@ -41,7 +41,7 @@ impl OpenedConnections {
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
     /// [`Error::Attach`] if this machine cannot do it.
     pub fn start(ports: &[u16], netns: u32) -> Result<Self, Error> {
-        let object = object::load_whole(OBJECT, |_| false)?;
+        let object = object::load_whole(OBJECT)?;
         let settings = [&std::process::id().to_ne_bytes()[..], &netns.to_ne_bytes(), &object::port_set(ports)].concat();
         map(&object, "settings")?.update(&0_u32.to_ne_bytes(), &settings, MapFlags::ANY)?;
         let links = object.progs_mut().map(|program| object::attach(&program)).collect::<Result<_, _>>()?;

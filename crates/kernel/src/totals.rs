@@ -12,16 +12,21 @@
 //! Multipath TCP, and assume the options that Linux sends with a SYN. With segmentation offload, TCP counts the segments of the wire, while
 //! a capture on this host shows larger frames with fewer headers.
 
+mod pinned;
+
+pub use pinned::{FollowerPosition, boot_id};
+
 use crate::error::Error;
 use crate::listeners::TcpServer;
 use crate::object::{self, Plain, bytes_of, lookup, map, plain, plain_types};
 use crate::ownership::end;
+use crate::pins::PinFolder;
 use crate::skeleton::totals_types as types;
 use crate::sums::{CounterSum, counter_sums};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, ProgramMut};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::mem::take;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -33,14 +38,17 @@ pub const ETHERNET_HEADER: u64 = 14;
 /// Arguments of the tracepoint of dropped segments with the socket that they are for, since Linux 6.11.
 const DROP_ARGUMENTS: usize = 4;
 
-/// Sums read from the kernel at once.
+/// Pairs of tables: of the settings' ports, and of the others.
+const TABLES: usize = 2;
+
+/// Entries removed from a table at once.
 const BATCH: u32 = 1024;
 
 plain_types!(types::totals_key, types::end_totals, types::totals_losses);
 plain_types!(types::connection_key, types::listener_key, types::listener, types::new_listener);
 
 /// The sockets at one end of some connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SocketGroup {
     /// Inode of the owner's control group.
     pub control_group: u64,
@@ -56,7 +64,8 @@ pub struct SocketGroup {
 }
 
 /// Segments and bytes that TCP sent or received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SegmentTotals {
     pub segments: u64,
     /// Without headers; with retransmissions if sent.
@@ -73,7 +82,8 @@ impl SegmentTotals {
 }
 
 /// Totals of the sockets at one end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SocketTotals {
     /// With retransmissions, and without what this host's firewall drops.
     pub sent: SegmentTotals,
@@ -145,7 +155,7 @@ impl From<types::end_totals> for SocketTotals {
 }
 
 /// A port on which this host's servers listen, or their clients connect to them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServerPort {
     /// Inode; 0 for the clients' ends, which may be in another network namespace than the server.
     pub network_namespace: u32,
@@ -177,7 +187,7 @@ pub struct FollowedTraffic {
     pub lost_listeners: u64,
 }
 
-/// Running programs and their maps. Dropping it detaches them.
+/// Running programs and their maps. Dropping it detaches them, unless they are pinned.
 #[derive(Debug)]
 pub struct TcpFollower {
     by_connection: bool,
@@ -185,17 +195,19 @@ pub struct TcpFollower {
     sees_drops: bool,
     settings: MapHandle,
     /// By `totals_table`. The table that the programs fill comes first.
-    sums: [[MapHandle; 2]; 2],
+    sums: [[MapHandle; 2]; TABLES],
     filled: MapHandle,
-    /// What was read from the tables and not yet returned, because a reading failed.
-    taken: BTreeMap<SocketGroup, SocketTotals>,
+    /// What was read of the tables: of the first ones, or of the second ones that are unread.
+    counted: BTreeMap<SocketGroup, SocketTotals>,
+    /// Whether the second table of each pair has sums that were not read.
+    is_unread: [bool; TABLES],
     listeners: MapHandle,
     new_listeners: MapHandle,
     remaining: MapHandle,
     losses: MapHandle,
     adopt: Link,
     settle: Link,
-    _changes: BTreeMap<String, Link>,
+    _changes: Vec<Link>,
 }
 
 impl TcpFollower {
@@ -207,7 +219,7 @@ impl TcpFollower {
     /// [`Error::NoBtf`], [`Error::Permission`], [`Error::PidNamespace`], [`Error::NoProc`], [`Error::Load`] or
     /// [`Error::Attach`] if this machine cannot do it.
     pub fn start(ports: &[u16], by_connection: bool) -> Result<Self, Error> {
-        Self::load(ports, by_connection, false)
+        Self::load(ports, by_connection, false, None)
     }
 
     /// Begins to follow connections to these ports and to all listeners of this host. Those of one client address to one server's port
@@ -217,12 +229,13 @@ impl TcpFollower {
     ///
     /// Those of [`Self::start`].
     pub fn start_with_listeners(ports: &[u16]) -> Result<Self, Error> {
-        Self::load(ports, false, true)
+        Self::load(ports, false, true, None)
     }
 
-    fn load(ports: &[u16], by_connection: bool, every_listener: bool) -> Result<Self, Error> {
+    /// Loads the programs, with the tables and links that are pinned in a folder, if one is given.
+    fn load(ports: &[u16], by_connection: bool, every_listener: bool, pins: Option<&PinFolder>) -> Result<Self, Error> {
         let sees_drops = object::tracepoint_arguments(&object::kernel_types()?, "kfree_skb") >= DROP_ARGUMENTS;
-        let object = object::load_whole(OBJECT, |program| program == "drop_segment" && !sees_drops)?;
+        let object = pinned::open(pins, |program| program == "drop_segment" && !sees_drops)?;
         let map = |name| map(&object, name);
         let followed = map("followed")?;
         let mut links = BTreeMap::new();
@@ -232,29 +245,35 @@ impl TcpFollower {
                 attached
                     .map_err(|error| Error::Attach { program: "settle_open".into(), reason: format!("{error:#}") })?
             } else {
-                object::attach(&program)?
+                pinned::attach(&program, pins)?
             };
             links.insert(program.name().to_string_lossy().into_owned(), link);
         }
         let mut link =
             |name: &str| links.remove(name).ok_or_else(|| Error::Tables(format!("program {name} is missing")));
         let (adopt, settle) = (link("adopt")?, link("settle_open")?);
-        let follower = Self {
+        let mut follower = Self {
             by_connection,
             every_listener,
             sees_drops,
             settings: map("settings")?,
             sums: [[map("sums_even")?, map("sums_odd")?], [map("other_even")?, map("other_odd")?]],
             filled: map("filled")?,
-            taken: BTreeMap::new(),
+            counted: BTreeMap::new(),
+            is_unread: [false; TABLES],
             listeners: map("listeners")?,
             new_listeners: map("new_listeners")?,
             remaining: map("remaining")?,
             losses: map("losses")?,
             adopt,
             settle,
-            _changes: links,
+            _changes: links.into_values().collect(),
         };
+        for (pair, tables) in (0_u32..).zip(&mut follower.sums) {
+            if value::<u32>(&follower.filled, pair)? != identity(&tables[0])? {
+                tables.swap(0, 1);
+            }
+        }
         follower.follow_ports(ports)?;
         Ok(follower)
     }
@@ -277,29 +296,76 @@ impl TcpFollower {
         run(&self.adopt)
     }
 
-    /// Adds up the open connections, and returns the growth of all sums since the last reading.
+    /// Adds up the open connections, and returns the growth of all sums since the last reading. Then the sums have a new table, and the
+    /// next call empties the old one.
     ///
     /// # Errors
     ///
     /// [`Error::Tables`], for example for lack of descriptors or memory. Nothing is lost: the next reading has what this one lacks.
     pub fn read(&mut self) -> Result<FollowedTraffic, Error> {
         run(&self.settle)?;
-        for (table, sums) in (0_u32..).zip(&mut self.sums) {
-            let [_, empty] = &*sums;
-            self.filled.update(&table.to_ne_bytes(), &empty.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
-            sums.swap(0, 1);
-            let [_, full] = &*sums;
-            drain(full, |key, sum| {
-                if let (Some(key), Some(sum)) = (plain::<types::totals_key>(key), plain::<types::end_totals>(sum)) {
-                    self.taken.entry(group(&key)).or_default().add(&sum.into());
-                }
-            })?;
+        for (pair, table) in (0_u32..).zip(0..TABLES) {
+            if self.is_unread[table] {
+                continue;
+            }
+            let [_, read] = &self.sums[table];
+            drain(read, |_, _| {})?;
+            self.filled.update(&pair.to_ne_bytes(), &read.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
+            self.sums[table].swap(0, 1);
+            self.is_unread[table] = true;
         }
-        let new_listeners = self.read_new_listeners()?;
+        let traffic = self.traffic(&self.sums(1)?)?;
+        self.counted.clear();
+        self.is_unread = [false; TABLES];
+        Ok(traffic)
+    }
+
+    /// Returns the growth like [`Self::read`], but empties no table: what [`Self::read`] has returned remains in the kernel.
+    pub fn peek(&mut self) -> Result<FollowedTraffic, Error> {
+        if self.is_unread.contains(&true) {
+            return self.read();
+        }
+        run(&self.settle)?;
+        let sums = self.sums(0)?;
+        let traffic = self.traffic(&sums)?;
+        self.counted = sums;
+        Ok(traffic)
+    }
+
+    /// Returns the growth of sums since they were counted, and the new listeners.
+    fn traffic(&self, sums: &BTreeMap<SocketGroup, SocketTotals>) -> Result<FollowedTraffic, Error> {
         let at = |end: u32| Ok::<_, Error>(value::<types::end_totals>(&self.remaining, end)?.into());
         let remaining = [at(0)?, at(1)?, at(2)?, at(3)?];
         let types::totals_losses { lost, lost_listeners } = value(&self.losses, 0)?;
-        Ok(FollowedTraffic { groups: take(&mut self.taken), remaining, lost, new_listeners, lost_listeners })
+        let before = |group| self.counted.get(group).copied().unwrap_or_default();
+        let grown = sums.iter().map(|(group, sum)| (*group, sum.since(&before(group))));
+        let groups = grown.filter(|(_, grown)| *grown != SocketTotals::default()).collect();
+        Ok(FollowedTraffic { groups, remaining, lost, new_listeners: self.read_new_listeners()?, lost_listeners })
+    }
+
+    /// Returns the sums of the first or of the second table of each pair.
+    fn sums(&self, which: usize) -> Result<BTreeMap<SocketGroup, SocketTotals>, Error> {
+        let mut sums = BTreeMap::<_, SocketTotals>::new();
+        for table in self.sums.iter().filter_map(|pair| pair.get(which)) {
+            // One batch has room for all: a smaller one would end at a bucket that does not fit into it.
+            let mut entries = table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)?.peekable();
+            if entries.peek().is_none() && table.keys().next().is_some() {
+                return Err(Error::Tables("the sums of connections cannot be read".to_owned()));
+            }
+            for (key, sum) in entries {
+                if let (Some(key), Some(sum)) = (plain::<types::totals_key>(&key), plain::<types::end_totals>(&sum)) {
+                    sums.entry(group(&key)).or_default().add(&sum.into());
+                }
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Returns the numbers of the tables of each pair: the one that is filled, and the other.
+    fn tables(&self) -> Result<[[u32; 2]; TABLES], Error> {
+        let [known, others] =
+            self.sums.each_ref().map(|[filled, other]| Ok::<_, Error>([identity(filled)?, identity(other)?]));
+        Ok([known?, others?])
     }
 
     /// Returns the listeners since the last call, those of a process and network namespace together.
@@ -333,6 +399,14 @@ impl TcpFollower {
         let ignored = types::listener { is_ignored: 1 };
         Ok(self.listeners.update(bytes_of(&key), bytes_of(&ignored), MapFlags::ANY)?)
     }
+}
+
+fn identity(map: &MapHandle) -> Result<u32, Error> {
+    Ok(map.info()?.info.id)
+}
+
+fn is_iterator(program: &ProgramMut<'_>) -> bool {
+    program.section().to_string_lossy().starts_with("iter/")
 }
 
 /// Removes all entries of a table.

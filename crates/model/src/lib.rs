@@ -7,6 +7,7 @@
 //! - `record`, `load`: the records of runs and loads; `agent_rows`: what the agent archives; `spread`: repeated
 //!   measurements
 //! - `csv`, `outside`, `exit`, `privilege`: tables, text from outside, exit statuses, capabilities
+//! - `pairs`: maps in JSON
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ pub mod idle;
 pub mod load;
 pub mod operation;
 pub mod outside;
+pub mod pairs;
 pub mod privilege;
 pub mod record;
 pub mod spread;

@@ -1,5 +1,6 @@
 //! Database systems and their wire protocols.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
 /// Generates [`Protocol`] and the list of systems.
@@ -222,6 +223,19 @@ pub struct System {
     pub protocol: Protocol,
     /// The usual port of its servers.
     pub port: u16,
+}
+
+impl Serialize for Protocol {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Protocol {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::named(&name).ok_or_else(|| de::Error::custom(format_args!("unknown protocol {name}")))
+    }
 }
 
 impl System {

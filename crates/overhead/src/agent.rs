@@ -39,7 +39,7 @@ impl AgentArgs {
         }
         let config = self.config().map_err(StatusFault::usage)?;
         runtime()?.block_on(async {
-            let agent = Agent::start(config)?;
+            let agent = Agent::start(config, self.dry_run)?;
             let (text, status) = if self.dry_run {
                 print::verbatim(&agent.watched())?;
                 agent.measure().await?

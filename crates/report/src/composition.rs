@@ -33,6 +33,7 @@ pub use periods::{CompositionPeriods, PartTotal};
 use crate::compare::quantile;
 use overhead_model::record::Estimate;
 use overhead_model::{Class, OTHER, Protocol};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ const SURPLUS_ERRORS: f64 = 4.0;
 const KEPT_PER_SHOWN: usize = 4;
 
 /// A part of a server's traffic.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TrafficPart {
     /// Operations that share these four.
     Operations {
@@ -89,7 +90,7 @@ impl TrafficPart {
 }
 
 /// Bytes and operations of a part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartBytes {
     /// Operations.
     pub count: u64,
@@ -175,7 +176,7 @@ impl PartRatios {
 type Groups = [PartBytes; GROUPS];
 
 /// Windows with a part.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct PartWindows {
     groups: Groups,
     windows: u64,
@@ -185,7 +186,7 @@ struct PartWindows {
 type SidePairs = Vec<(f64, f64)>;
 
 /// The composition of a server's bytes in windows of one time, during which it is taken to be constant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Composition {
     limit: usize,
     windows: u64,
@@ -194,6 +195,7 @@ pub struct Composition {
     /// Bytes carried in, less those carried out.
     surplus: [[i64; 2]; GROUPS],
     unfinished: u64,
+    #[serde(with = "overhead_model::pairs")]
     parts: BTreeMap<TrafficPart, PartWindows>,
 }
 

@@ -12,6 +12,7 @@ use overhead_decode::MessageBoundary;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
+const END_OF_EARLY_DATA: u8 = 5;
 const FINISHED: u8 = 20;
 const KEY_UPDATE: u8 = 24;
 
@@ -48,6 +49,7 @@ pub(super) struct ServerHello {
 pub(super) enum HandshakeMessage {
     ClientHello(ClientRandom),
     ServerHello(ServerHello),
+    EndOfEarlyData,
     Finished,
     KeyUpdate,
     Other,
@@ -101,6 +103,7 @@ fn read(kind: u8, body: &[u8]) -> HandshakeMessage {
     let hello = match kind {
         CLIENT_HELLO => body.get(2..34).and_then(|random| random.try_into().ok()).map(HandshakeMessage::ClientHello),
         SERVER_HELLO => server_hello(body).filter(|hello| hello.random != RETRY).map(HandshakeMessage::ServerHello),
+        END_OF_EARLY_DATA => Some(HandshakeMessage::EndOfEarlyData),
         FINISHED => Some(HandshakeMessage::Finished),
         KEY_UPDATE => Some(HandshakeMessage::KeyUpdate),
         _ => None,

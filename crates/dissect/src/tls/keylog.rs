@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! label SP client random, 64 hex digits SP secret, hex digits LF
+//! RSA SP Session-ID: id SP Master-Key: secret, hex digits LF
 //! ```
+//!
+//! Agents for Java log TLS 1.2 in the second form. If the server gives out tickets, no packet has this id.
 
 use crate::limits;
 use overhead_model::enum_with;
@@ -19,6 +22,8 @@ enum_with! {
     pub(super) enum SecretLabel, name: &'static str {
         /// The master secret of TLS 1.2 and earlier.
         Master = "CLIENT_RANDOM",
+        /// TLS 1.3: what the client sends before the `ServerHello`.
+        ClientEarly = "CLIENT_EARLY_TRAFFIC_SECRET",
         ClientHandshake = "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
         ServerHandshake = "SERVER_HANDSHAKE_TRAFFIC_SECRET",
         /// TLS 1.3: the client's first application data.
@@ -124,25 +129,30 @@ impl KeyLog {
     /// Adds the secrets in `text`, whole lines of a key log, and returns the number of new ones. Skips comments, labels for other uses, and
     /// lines that are not in this format; also secrets beyond [`limits::SECRETS`].
     pub fn add(&self, text: &[u8]) -> usize {
-        text.split(|byte| *byte == b'\n').filter_map(line).filter(|(key, secret)| self.insert(*key, *secret)).count()
+        let lines = text.split(|byte| *byte == b'\n').filter_map(line);
+        lines.filter(|(label, random, secret)| self.keep(*label, *random, *secret, SecretOrigin::default())).count()
     }
 
     /// Adds a secret that a process has derived. Without a random, it waits for the
     /// connection whose records it opens. Labels for other uses and secrets of other lengths are skipped.
     pub fn add_secret(&self, label: &str, random: Option<&[u8; 32]>, secret: &[u8], origin: SecretOrigin) {
         let label = SecretLabel::named(label.as_bytes());
-        let Some((label, secret)) = label.zip(TlsSecret::new(secret)).filter(|_| matches!(secret.len(), 32 | 48))
-        else {
-            return;
-        };
+        let secret = TlsSecret::new(secret).filter(|_| matches!(secret.len(), 32 | 48));
+        if let Some((label, secret)) = label.zip(secret) {
+            self.keep(label, random.copied(), secret, origin);
+        }
+    }
+
+    /// Returns whether the secret is new.
+    fn keep(&self, label: SecretLabel, random: Option<ClientRandom>, secret: TlsSecret, origin: SecretOrigin) -> bool {
         if let Some(random) = random {
-            self.insert((label, *random), secret);
-            return;
+            return self.insert((label, random), secret);
         }
         let SecretOrigin { time_ns, object } = origin;
-        if self.unclaimed().add(UnclaimedSecret { label, secret, time_ns, objects: [object, 0], is_repeated: false }) {
-            self.generation.fetch_add(1, Ordering::Release);
-        }
+        let is_new =
+            self.unclaimed().add(UnclaimedSecret { label, secret, time_ns, objects: [object, 0], is_repeated: false });
+        self.generation.fetch_add(is_new.into(), Ordering::Release);
+        is_new
     }
 
     /// Returns the secrets that sessions have used so far, in the format of a key log.
@@ -301,14 +311,18 @@ impl fmt::Debug for KeyLog {
     }
 }
 
-fn line(line: &[u8]) -> Option<((SecretLabel, ClientRandom), TlsSecret)> {
+fn line(line: &[u8]) -> Option<(SecretLabel, Option<ClientRandom>, TlsSecret)> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let label = SecretLabel::named(words.next()?)?;
-    let mut random = [0; 32];
-    hex(words.next()?, &mut random).filter(|len| *len == 32)?;
-    let mut secret = [0; LONGEST];
-    let len = hex(words.next()?, &mut secret).filter(|len| matches!(len, 32 | 48))?;
-    Some(((label, random), TlsSecret::new(secret.get(..len)?)?))
+    let (name, key, digits) = (words.next()?, words.next()?, words.next()?);
+    let (mut random, mut secret) = ([0; 32], [0; LONGEST]);
+    let (label, random, digits) = if name == b"RSA" && key.starts_with(b"Session-ID:") {
+        (SecretLabel::Master, None, digits.strip_prefix(b"Master-Key:")?)
+    } else {
+        hex(key, &mut random).filter(|len| *len == 32)?;
+        (SecretLabel::named(name)?, Some(random), digits)
+    };
+    let len = hex(digits, &mut secret).filter(|len| matches!(len, 32 | 48))?;
+    Some((label, random, TlsSecret::new(secret.get(..len)?)?))
 }
 
 /// Decodes hex digits and returns the number of bytes; `None` if `into` is too small or a digit is invalid.
@@ -349,6 +363,16 @@ mod tests {
         assert_eq!(log.get(SecretLabel::ClientTraffic, &[10; 32]).unwrap().bytes(), [1; 32]);
         assert_eq!(log.get(SecretLabel::ServerTraffic, &[10; 32]), None);
         assert_eq!(log.add(b"\xff\xfe\0CLIENT_RANDOM"), 0);
+    }
+
+    #[test]
+    fn a_master_secret_with_an_id_belongs_to_whom_it_fits() {
+        let log = KeyLog::default();
+        let line = format!("RSA Session-ID:0B Master-Key:{}\n", "AB".repeat(48));
+        assert_eq!(log.add(line.as_bytes()), 1);
+        assert_eq!(log.add(b"RSA Session-ID:0B Master-Key:00\nRSA 0123456789abcdef 01\n"), 0);
+        assert!(log.claim((SecretLabel::Master, &[1; 32]), &mut [0; 2], |secret| secret.bytes() == [0xab; 48]));
+        assert_eq!(log.text(), format!("CLIENT_RANDOM {} {}\n", "01".repeat(32), "ab".repeat(48)));
     }
 
     #[test]

@@ -82,6 +82,8 @@ struct TrafficKeys {
 enum KeyEpoch {
     #[default]
     Clear,
+    /// TLS 1.3, before the client knows the server's answer.
+    EarlyData,
     Protected,
     Handshake,
     Application,
@@ -133,21 +135,22 @@ impl TlsSession {
             return RecordContent::Closed;
         }
         let is_tls13 = self.server.is_some_and(|server| server.is_tls13);
-        let direction = &mut self.directions[side as usize];
+        let direction = &self.directions[side as usize];
         if direction.epoch == KeyEpoch::Clear && record.kind() == APPLICATION_DATA {
-            if is_tls13 {
-                direction.epoch = KeyEpoch::Handshake;
-            } else if direction.lost {
+            if side == Side::Request && self.start_early_data(record, text) {
+                self.directions[side as usize].epoch = KeyEpoch::EarlyData;
+            } else if is_tls13 {
+                self.directions[side as usize].epoch = KeyEpoch::Handshake;
+            } else if self.directions[side as usize].lost {
                 self.change_cipher(side);
             }
         }
         let content = match self.directions[side as usize].epoch {
             KeyEpoch::Clear => self.clear(side, record),
             KeyEpoch::Protected => self.protected(side, record, text),
-            KeyEpoch::Handshake | KeyEpoch::Application if record.kind() == APPLICATION_DATA => {
-                self.tls13(side, record, text)
-            }
-            KeyEpoch::Handshake | KeyEpoch::Application | KeyEpoch::GivenUp => RecordContent::Closed,
+            KeyEpoch::GivenUp => RecordContent::Closed,
+            _ if record.kind() == APPLICATION_DATA => self.tls13(side, record, text),
+            _ => RecordContent::Closed,
         };
         if let RecordContent::Failed(_) = content {
             self.give_up(side);
@@ -177,6 +180,32 @@ impl TlsSession {
         RecordContent::Closed
     }
 
+    /// Returns whether the client's first protected record is early data (RFC 8446 section 2.3), and prepares to open it. If it can only
+    /// be that, waits for the secret.
+    fn start_early_data(&mut self, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
+        let keys = self.keys.clone().filter(|_| record.is_whole());
+        let (Some(keys), Some(random)) = (keys, self.client_random) else { return false };
+        let direction = &mut self.directions[Side::Request as usize];
+        let mut opens = |secret: TlsSecret| {
+            let suites = CipherSuite::TLS13.into_iter().filter_map(CipherSuite::numbered);
+            let mut openers = suites.filter_map(|suite| RecordOpener::tls13(suite, &secret));
+            direction.opener = openers.find(|opener| opener.open(0, record.header, record.fragment, text));
+            direction.opener.is_some()
+        };
+        let label = SecretLabel::ClientEarly;
+        loop {
+            if keys.get(label, &random).is_some_and(&mut opens)
+                || (self.is_patient && keys.claim((label, &random), &mut self.objects, &mut opens))
+            {
+                return true;
+            }
+            if self.server.is_some() || !self.is_patient {
+                return false;
+            }
+            self.is_patient = keys.more(true);
+        }
+    }
+
     /// Switches to the keys of the latest hellos. In TLS 1.3 the record means nothing.
     fn change_cipher(&mut self, side: Side) {
         if self.server.is_some_and(|server| !server.is_tls13) {
@@ -192,12 +221,15 @@ impl TlsSession {
             match (message, side) {
                 (HandshakeMessage::ClientHello(random), Side::Request) => self.client_random = Some(random),
                 (HandshakeMessage::ServerHello(hello), Side::Response) => self.server = Some(hello),
-                (HandshakeMessage::Finished | HandshakeMessage::KeyUpdate, _) => rekeyed = Some(message),
+                (HandshakeMessage::EndOfEarlyData | HandshakeMessage::Finished | HandshakeMessage::KeyUpdate, _) => {
+                    rekeyed = Some(message)
+                }
                 _ => {}
             }
         }
         let direction = &mut self.directions[side as usize];
         match (rekeyed, direction.epoch) {
+            (Some(HandshakeMessage::EndOfEarlyData), KeyEpoch::EarlyData) => direction.end_early_data(),
             (Some(HandshakeMessage::Finished), KeyEpoch::Handshake) => {
                 direction.finished = true;
                 direction.enter_application();
@@ -335,6 +367,9 @@ impl TlsSession {
         if !record.is_whole() {
             return direction.skip_unread();
         }
+        if !is_opened && direction.epoch == KeyEpoch::EarlyData {
+            return RecordContent::Failed("early data that the server refused, or that is not complete");
+        }
         if !is_opened {
             return direction.skip_sealed();
         }
@@ -409,6 +444,12 @@ impl CipherDirection {
         self.enter_application();
         (self.sequence, self.lost) = (sequence + 1, false);
         true
+    }
+
+    /// Switches to the keys of the handshake.
+    fn end_early_data(&mut self) {
+        (self.epoch, self.sequence) = (KeyEpoch::Handshake, 0);
+        (self.opener, self.looked) = (None, None);
     }
 
     /// Ends the TLS 1.3 handshake: its keys give way to those for application data.

@@ -49,6 +49,9 @@ pub(super) struct CipherSuite {
 }
 
 impl CipherSuite {
+    /// The suites of TLS 1.3 that a `ClientHello` offers for early data, which only the `ServerHello` names.
+    pub const TLS13: [u16; 4] = [0x1301, 0x1302, 0x1303, 0x1304];
+
     /// Returns the suite of this number, with any key exchange; `None` if it cannot be decrypted.
     pub fn numbered(number: u16) -> Option<Self> {
         let (aead, hash) = match number {

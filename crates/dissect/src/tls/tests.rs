@@ -212,6 +212,45 @@ fn every_suite_shows_the_session_within() {
     }
 }
 
+/// Returns a session whose client asks before the server's first answer. The server accepts it, or has it come again.
+fn early(suite: u16, is_accepted: bool) -> Lab {
+    let mut lab = Lab::new(suite, true);
+    let secret = TlsSecret::new(&vec![14; lab.secrets[0].bytes().len()]).unwrap();
+    let mut sealer = Sealer::tls13(CipherSuite::numbered(suite).unwrap(), &secret, 0);
+    lab.log("CLIENT_EARLY_TRAFFIC_SECRET", &secret);
+    lab.wire.insert(1, (Side::Request, sealer.seal(23, GET)));
+    let finished = lab.wire.iter().rposition(|(side, _)| *side == Side::Request).unwrap();
+    if is_accepted {
+        lab.wire.insert(finished, (Side::Request, sealer.seal(22, &message(5, &[]))));
+    } else {
+        lab.seal(Side::Request, 23, GET);
+    }
+    lab.seal(Side::Response, 23, VALUE);
+    lab
+}
+
+#[test]
+fn early_data_is_opened() {
+    for (suite, _) in SUITES.into_iter().take(4) {
+        let lab = early(suite, true);
+        let plain = Transcript::of(Resp::new(false), &[(Side::Request, GET), (Side::Response, VALUE)]);
+        let opened = lab.transcript(&lab.log);
+        assert_eq!(without_tls(&opened), plain.summary(), "{suite:04x}");
+        let keys = KeyLog::default();
+        keys.set_time(1000);
+        add_unclaimed(&keys, &lab.log);
+        assert_eq!(lab.transcript_with(keys).0.postings, opened.postings, "{suite:04x}: found by trial");
+    }
+}
+
+#[test]
+fn early_data_that_comes_again_counts_once() {
+    let lab = early(0x1301, false);
+    let transcript = lab.transcript(&lab.log);
+    assert_eq!(transcript.ops.iter().filter(|op| op.name() == "GET").count(), 1);
+    assert!(transcript.notes.iter().any(|note| matches!(note, Note::Undecryptable(_))), "{:?}", transcript.notes);
+}
+
 #[test]
 fn records_are_posted_in_the_order_of_the_wire() {
     let mut lab = Lab::new(0xc02f, false);

@@ -83,8 +83,10 @@ pub(super) fn key_log_function(bytes: &[u8]) -> Result<Option<KeyLogFunction>, &
     Ok(Some(KeyLogFunction { offset, convention }))
 }
 
+/// Compilers name parts of a function after it, with a dot.
 fn is_named(name: &str) -> bool {
-    NAMES.iter().any(|known| name == *known || (known.starts_with("_ZN") && name.starts_with(known)))
+    let is_mangled = |known: &str| known.starts_with("_ZN") && name.starts_with(known) && !name.contains('.');
+    NAMES.iter().any(|known| name == *known || is_mangled(known))
 }
 
 /// A part of the file as the loader maps it.

@@ -1,12 +1,12 @@
 //! Finds the TLS libraries of a process whose key log function can be observed, and names the others.
 //!
 //! Shared libraries are in the process's memory map, static ones in its program. Files are opened through the process's
-//! root, to find files in containers.
+//! root, to find files in containers. Java programs delete the libraries that they have unpacked and mapped.
 
 use super::finder::{KeyLogFunction, key_log_function};
 use overhead_files::{ForeignFiles, ForeignLimits};
 use procfs::FromBufRead;
-use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -64,7 +64,7 @@ impl LibraryFinder {
         let maps = maps(pid)?;
         let mut found = ProcessEncryption::default();
         let mut seen = BTreeSet::new();
-        let (files, root) = (ForeignFiles::new(LIMITS), PathBuf::from(format!("/proc/{pid}/root")));
+        let (files, folder) = (ForeignFiles::new(LIMITS), PathBuf::from(format!("/proc/{pid}")));
         let program = process.exe().ok();
         let program = program.as_ref().map(|program| program.to_string_lossy());
         for map in &maps {
@@ -84,9 +84,9 @@ impl LibraryFinder {
             }
             // Leads to the running file even if it has been replaced.
             let opened = if is_program {
-                files.open_mapped(&PathBuf::from(format!("/proc/{pid}/exe")), Path::new(""))
+                files.open_mapped(&folder.join("exe"), Path::new(""))
             } else {
-                open_mapped(&files, &root, name, map.inode)
+                open_mapped(&files, &folder, name, map)
             };
             if let Ok(file) = opened
                 && let Some(id) = self.file(file, &name.to_string_lossy(), &mut found)
@@ -143,14 +143,14 @@ fn maps(pid: u32) -> io::Result<MemoryMaps> {
     MemoryMaps::from_buf_read(String::from_utf8_lossy(&table).as_bytes()).map_err(io::Error::other)
 }
 
-/// Opens a mapped file: through the process's root, or the same path here if it has only changed its root.
-fn open_mapped(files: &ForeignFiles, root: &Path, name: &Path, inode: u64) -> io::Result<File> {
-    let is_it = |file: &File| file.metadata().is_ok_and(|about| about.ino() == inode);
-    let under_root = files.open_mapped(root, name);
-    if under_root.as_ref().is_ok_and(is_it) {
-        return under_root;
-    }
-    files.open_mapped(Path::new("/"), name).ok().filter(is_it).map_or(under_root, Ok)
+/// Opens a mapped file: through the process's root, or the same path here if it has only changed its root, or through the mapping if the
+/// file was deleted.
+fn open_mapped(files: &ForeignFiles, process: &Path, name: &Path, map: &MemoryMap) -> io::Result<File> {
+    let is_it = |file: &File| file.metadata().is_ok_and(|about| about.ino() == map.inode);
+    let mapping = process.join(format!("map_files/{:x}-{:x}", map.address.0, map.address.1));
+    let places = [(process.join("root"), name), (PathBuf::from("/"), name), (mapping, Path::new(""))];
+    let opened = places.iter().find_map(|(root, name)| files.open_mapped(root, name).ok().filter(is_it));
+    opened.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Returns whether a file may be a TLS library, or have one in it: most of the system's libraries have other names.

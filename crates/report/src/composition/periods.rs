@@ -2,6 +2,7 @@
 
 use super::{Composition, KEPT_PER_SHOWN, PartRatios, SideRatios, TrafficPart, WindowSample, interval};
 use overhead_model::record::Estimate;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ const INTERVAL_WINDOWS: [u64; 2] = [30, 10];
 const BLOCK_WINDOWS: u64 = 600;
 
 /// Sum of the variances of independent estimates.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct VarianceSum {
     variance: f64,
     /// Squared variances over their degrees of freedom, for those of the sum (Satterthwaite).
@@ -60,7 +61,7 @@ impl VarianceSum {
 }
 
 /// What windows show of a part.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct PartEstimate {
     bytes: [f64; 2],
     bytes_error: VarianceSum,
@@ -119,7 +120,7 @@ impl PartEstimate {
 }
 
 /// Sums of a part over periods.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct PartSums {
     /// These counters follow the estimates, but never fall.
     wire_bytes: [u64; 2],
@@ -177,10 +178,11 @@ pub struct PartTotal {
 /// A block lasts until the next one has two windows. Bytes of periods with fewer than two are counted in [`Self::borrowed_bytes`],
 /// because whether their composition is that of the block is unknown. Bytes before the first composition are
 /// [`TrafficPart::Unknown`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CompositionPeriods {
     limit: usize,
     /// Windows of a block.
+    #[serde(skip, default = "block_windows")]
     pub(super) least: u64,
     periods: u64,
     total_bytes: u64,
@@ -192,13 +194,19 @@ pub struct CompositionPeriods {
     next: Composition,
     /// Windows of the current period, and of thin ones right before it.
     new: u64,
+    #[serde(with = "overhead_model::pairs")]
     parts: BTreeMap<TrafficPart, PartSums>,
     /// Sums since the last [`CompositionPeriods::clear_latest`], also of parts that have been displaced since.
+    #[serde(with = "overhead_model::pairs")]
     latest: BTreeMap<TrafficPart, PartSums>,
 }
 
+fn block_windows() -> u64 {
+    BLOCK_WINDOWS
+}
+
 /// Periods with one composition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct CompositionBlock {
     composition: Composition,
     /// Exact bytes of each side.
@@ -234,6 +242,12 @@ impl CompositionPeriods {
             parts: BTreeMap::new(),
             latest: BTreeMap::new(),
         }
+    }
+
+    /// Changes how many parts have counters. Beyond the limit, the smallest are merged.
+    pub fn set_limit(&mut self, limit: usize) {
+        (self.limit, self.block.composition.limit, self.next.limit) = (limit, limit, limit);
+        while self.parts.keys().filter(|part| part.is_operations()).count() > limit && self.displace(f64::INFINITY) {}
     }
 
     /// Adds a window of the current period.

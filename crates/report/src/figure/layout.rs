@@ -407,8 +407,9 @@ pub(super) fn paragraphs(scene: &mut Scene, caption: &[Paragraph], top: f64) -> 
         return y - CAPTION_LEADING;
     }
     scene.line((MARGIN, top - 20.0), (scene.width - MARGIN, top - 20.0), INK);
+    let width = (scene.width - 2.0 * MARGIN) / SMALL.spare();
     for paragraph in caption {
-        y = scene.paragraph(paragraph, (MARGIN, y), scene.width - 2.0 * MARGIN, CAPTION_LEADING) + PARAGRAPH_GAP;
+        y = scene.paragraph(paragraph, (MARGIN, y), width, CAPTION_LEADING) + PARAGRAPH_GAP;
     }
     y
 }

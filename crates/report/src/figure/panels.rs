@@ -106,6 +106,8 @@ const WIDE: f64 = 10.0;
 const VISIBLE: f64 = 0.002;
 /// Height of an axis over the highest stack, whose sum stands above it.
 const HEADROOM: f64 = 1.1;
+/// How far bands reach below those at their right, so that no renderer shows a seam.
+const OVERLAP: f64 = 0.5;
 /// Width of a stack without neighbours.
 const BAR: f64 = 22.0;
 
@@ -210,7 +212,11 @@ fn parts(places: &[String]) -> Vec<f64> {
 
 /// Returns the lines of a panel's name: one if it fits, or one for each of its parts.
 fn name_lines(panel: &PlotPanel, width: f64) -> Vec<String> {
-    let parts = if NAME.width(&panel.name) <= width { vec![&*panel.name] } else { panel.name.split(", ").collect() };
+    let parts = if NAME.width(&panel.name) * NAME.spare() <= width {
+        vec![&*panel.name]
+    } else {
+        panel.name.split(", ").collect()
+    };
     parts.into_iter().filter(|part| !part.is_empty()).map(|part| NAME.fitted(part, width)).collect()
 }
 
@@ -290,7 +296,8 @@ fn bands(scene: &mut Scene, panel: &PlotPanel, xs: &[f64], field: &PlotField, y:
         let Some(stack) = stack else { continue };
         let is_there = |at: Option<usize>| at.and_then(|at| stacks.get(at)).is_some_and(Option::is_some);
         if let Some(Some(next)) = stacks.get(at + 1) {
-            stripe([xs[at], xs[at + 1]], stack, next);
+            let overlap = if is_there(Some(at + 2)) { OVERLAP } else { 0.0 };
+            stripe([xs[at], xs[at + 1] + overlap], stack, next);
         } else if !is_there(at.checked_sub(1)) {
             stripe([xs[at] - BAR / 2.0, xs[at] + BAR / 2.0], stack, stack);
         }

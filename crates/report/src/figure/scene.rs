@@ -76,6 +76,12 @@ impl Face {
         self.weight.width(text, self.size)
     }
 
+    /// Returns how many times wider a text may be if a viewer has no Inter and ignores the lengths of texts, as librsvg does: as wide as in
+    /// `DejaVu` Sans.
+    pub(crate) fn spare(self) -> f64 {
+        if self.weight == Weight::Bold { 1.16 } else { 1.08 }
+    }
+
     pub(crate) fn fitted(self, text: &str, width: f64) -> String {
         self.weight.fitted(&self.weight.supported(text), self.size, width)
     }
@@ -159,9 +165,13 @@ impl Scene {
         let mut phrase: Option<(String, f64, Face)> = None;
         for (word, face) in words {
             for piece in pieces(&face.weight.supported(word), *face, width) {
+                if let Some(before) = phrase.take_if(|phrase| phrase.2 != *face) {
+                    pen += (pen - before.1) * (before.2.spare() - 1.0);
+                    self.phrase(Some(before), line);
+                }
                 let advance = face.width(&piece);
                 let full = pen > x && pen + advance > x + width;
-                if full || phrase.as_ref().is_some_and(|phrase| phrase.2 != *face) {
+                if full {
                     self.phrase(phrase.take(), line);
                 }
                 if full {

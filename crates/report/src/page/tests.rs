@@ -140,6 +140,25 @@ fn sentences_compare_like_with_like_or_say_nothing() {
 }
 
 #[test]
+fn runs_with_the_same_operations_are_compared_by_their_whole_cost() {
+    let costing = |name: &str, bytes: f64, size: &str| {
+        let mut named = NamedRun { name: name.to_owned(), ..fixture::redis_live() };
+        named.run.whole.wire_bytes_per_operation = Measured::Value(bytes);
+        named.run.whole.round_trips_per_operation = Measured::Value(1.25);
+        named.run.parameters.insert("size".to_owned(), size.to_owned());
+        named
+    };
+    let said = sentences(&[costing("a", 250.0, "16"), costing("b", 500.0, "16")]).join(" ");
+    assert!(said.contains("At size = 16, setup and background included, an operation takes"), "{said}");
+    assert!(
+        said.contains("a (250 B and 1.25 round trips) and the most in b (500 B and 1.25 round trips, 2.00 times"),
+        "{said}"
+    );
+    let said = sentences(&[costing("a", 250.0, "16"), costing("b", 500.0, "100")]).join(" ");
+    assert!(said.contains("Over 2,000 operations a run, setup and background included"), "{said}");
+}
+
+#[test]
 fn statements_are_rows_by_share_of_the_wire_and_have_the_numbers_of_other_commands() {
     let runs = [large()];
     let (headers, rows) = table_of(&page_of(&runs), "statements");

@@ -178,6 +178,26 @@ fn times(least: f64, most: f64) -> String {
     }
 }
 
+/// Returns the parameters that all runs share, or else how many operations they have.
+fn conditions(runs: &[NamedRun]) -> String {
+    let shared = runs.first().map(|named| named.run.parameters.clone()).unwrap_or_default();
+    let is_shared =
+        |key: &str, value: &str| runs.iter().all(|named| named.run.parameters.get(key).is_some_and(|of| of == value));
+    let shared: Vec<String> = shared
+        .iter()
+        .filter(|(key, value)| is_shared(key, value))
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect();
+    if !shared.is_empty() {
+        return format!("At {}", shared.join(", "));
+    }
+    let counts = runs.iter().map(|named| workload_count(&named.run));
+    match (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)) {
+        (least, most) if least == most => format!("Over {} a run", counted(least, "operation")),
+        (least, most) => format!("Over {} to {} a run", grouped(least), counted(most, "operation")),
+    }
+}
+
 /// Compares the whole cost of an operation.
 fn whole_range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
     let [least, most] = ends(runs, mixes, |run, _| run.whole.wire_bytes_per_operation.value().copied())?;
@@ -186,7 +206,8 @@ fn whole_range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
         LowerBounds::new(&named.run).wire(format!("{} B", bytes_label(bytes))) + &waits
     };
     Some(format!(
-        "With setup and background, an operation takes the fewest bytes on the wire in {} ({}) and the most in {} ({}{}).",
+        "{}, setup and background included, an operation takes the fewest bytes on the wire in {} ({}) and the most in {} ({}{}).",
+        conditions(runs),
         least.0.name,
         told(least),
         most.0.name,
@@ -195,10 +216,10 @@ fn whole_range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
     ))
 }
 
-/// Compares the whole cost if setup is a part of it, otherwise the bytes of the largest operation that all runs have.
+/// Compares the whole cost of runs with the same operations, otherwise the bytes of the largest operation that all runs have.
 fn range(runs: &[NamedRun], mixes: &[RunMix]) -> Option<String> {
-    if runs.iter().any(|named| named.run.whole.has_notable_overhead()) {
-        return whole_range(runs, mixes);
+    if let Some(said) = whole_range(runs, mixes).filter(|_| is_one_mix(mixes)) {
+        return Some(said);
     }
     let (first, others) = mixes.split_first()?;
     let common = first.iter().filter(|(key, _)| others.iter().all(|mix| mix.contains_key(*key)));

@@ -25,6 +25,13 @@ fn stripped_libraries_have_one_function() {
 }
 
 #[test]
+fn a_part_of_a_function_is_not_the_function() {
+    let mangled = "_ZN4bssl14ssl_log_secretEPK6ssl_stPKcNS_4SpanIKhEE";
+    assert!(is_named(mangled));
+    assert!(!is_named(&format!("{mangled}.cold")));
+}
+
+#[test]
 fn a_file_without_labels_has_none() {
     assert_eq!(key_log_function(b"\x7fELF"), Ok(None));
 }
