@@ -40,7 +40,7 @@ use otlp::OtlpExport;
 use overhead_dissect::Selection;
 use overhead_host::metrics::{METRICS, MetricsServer, TokenCheck, thread_cpu};
 use overhead_host::{CaptureSignals, containers_now, or_never};
-use overhead_kernel::{FollowedTraffic, TcpFollower, raised, unseen_processes};
+use overhead_kernel::{FollowedTraffic, ServerPort, TcpFollower, raised, tcp_servers, unseen_processes};
 use overhead_model::{exit, say};
 use overhead_reading::time::unix_ns;
 use servers::WatchedServers;
@@ -144,6 +144,9 @@ impl Agent {
                 "overhead: payload that arrives twice is not counted, and traffic after a close is guessed: this takes Linux 6.11"
             );
         }
+        // Those that are ignored need no memory in the kernel.
+        let others = servers::other_ports(raised(tcp_servers).unwrap_or_default());
+        agent.ignore(others);
         agent.adopt();
         Ok(agent)
     }
@@ -366,9 +369,14 @@ impl Agent {
         let AgentBooks { candidates, servers, flows, config, .. } = &mut self.books;
         let ignored = candidates.take(&mut traffic, servers);
         flows.take(&traffic, &config.zones);
+        self.ignore(ignored);
+    }
+
+    /// Follows no connections on these ports, until another socket listens there.
+    fn ignore(&mut self, ports: impl IntoIterator<Item = ServerPort>) {
         // Ports that are not ignored only cost time.
-        if let Err(error) = ignored.into_iter().try_for_each(|port| self.follower.ignore(port)) {
-            self.warn_once("ignore", format!("servers that are no databases are followed on: {error}"));
+        if let Err(error) = ports.into_iter().try_for_each(|port| self.follower.ignore(port)) {
+            self.warn_once("ignore", format!("servers that are not databases are still followed: {error}"));
         }
     }
 

@@ -9,7 +9,7 @@ use overhead_kernel::{ServerPort, TcpServer, own_network_namespace, raised};
 use overhead_model::Protocol;
 use overhead_report::text::clean;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
@@ -180,6 +180,18 @@ impl WatchedServers {
     }
 }
 
+/// Returns the ports of these servers that are not databases, at both ends. Process 1 may hold sockets for databases that it starts later.
+pub fn other_ports(servers: Vec<TcpServer>) -> BTreeSet<ServerPort> {
+    let others =
+        servers.into_iter().filter(|server| server.pids != [1] && databases::tcp_database(server.clone()).is_none());
+    let ports = |server: TcpServer| {
+        let at =
+            move |port| [server.network_namespace, 0].map(|network_namespace| ServerPort { network_namespace, port });
+        server.addresses.into_iter().flat_map(move |address| at(address.port()))
+    };
+    others.flat_map(ports).collect()
+}
+
 /// Returns all network namespaces that processes are in or that have a name, by number; that of this process is absent from the values.
 /// Some may have ended since.
 pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
@@ -226,4 +238,37 @@ fn control_groups(containers: &HostContainers) -> HashMap<u64, String> {
         container.pids.iter().filter_map(inode).map(|inode| (inode, name.clone())).collect::<Vec<_>>()
     };
     raised(|| containers.all().iter().flat_map(named).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(pid: u32, comm: &str, port: u16) -> TcpServer {
+        let address = SocketAddr::from(([10, 0, 0, 1], port));
+        TcpServer { pids: vec![pid], comm: comm.to_owned(), network_namespace: 7, addresses: vec![address] }
+    }
+
+    #[test]
+    fn a_database_that_has_ended_keeps_its_name_until_another_server_has_its_port() {
+        let (mut before, mut servers) = (WatchedServers::default(), WatchedServers::default());
+        let end = ServerEnd::new("10.0.0.1:7777".parse().unwrap(), 7);
+        assert!(before.note(vec![server(4_000_000, "redis-server", 7777)]));
+        servers.remember(before);
+        assert_eq!((servers.system(&end), servers.databases().len()), ("redis", 0));
+        assert!(!servers.note(vec![server(4_000_001, "nginx", 7777)]));
+        assert_eq!(servers.system(&end), "");
+    }
+
+    #[test]
+    fn other_servers_need_not_be_followed() {
+        let servers = vec![
+            server(10, "redis-server", 7777),
+            server(11, "nginx", 80),
+            server(12, "java", 9042),
+            server(1, "systemd", 7000),
+        ];
+        let ports = [0, 7].map(|network_namespace| ServerPort { network_namespace, port: 80 });
+        assert_eq!(other_ports(servers), BTreeSet::from(ports));
+    }
 }
