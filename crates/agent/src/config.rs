@@ -51,6 +51,8 @@ pub struct AgentConfig {
     pub statements: u32,
     /// Whether addresses of clients and servers are shown.
     pub addresses: bool,
+    /// Whether windows decrypt TLS.
+    pub tls_keys: bool,
     /// Ports of servers, in addition to those of the servers found.
     pub ports: Vec<u16>,
     /// Servers to leave out.
@@ -89,6 +91,7 @@ impl Default for AgentConfig {
             period: Duration::from_mins(5),
             statements: 50,
             addresses: true,
+            tls_keys: false,
             ports: Vec::new(),
             exclude: Vec::new(),
             budget: AgentBudget::default(),
@@ -238,6 +241,7 @@ impl AgentConfig {
             kept("listen", &self.listen, &mut new.listen),
             kept("token-file", &self.token, &mut new.token),
             kept("statements", &self.statements, &mut new.statements),
+            kept("tls-keys", &self.tls_keys, &mut new.tls_keys),
             kept("[otlp]", &self.otlp, &mut new.otlp),
             kept("[archive]", &self.archive, &mut new.archive),
         ];
@@ -428,6 +432,7 @@ budget.throughput = 0.6 => budget.throughput: 0.6 is out of range: use more than
 budget = 5 => line 1, column 10: budget: invalid type: integer `5`, expected a [budget] section
 # ü\n[budget]\nport = 5 => line 3, column 1: budget: unknown field `port`, expected `cpu` or `throughput`: keys outside sections go above the first [section]
 statements = 1001 => statements: 1001 is out of range: use 1 to 1000
+tls-keys = "auto" => line 1, column 12: tls-keys: invalid type: string "auto", expected a boolean
 statements = -1 => line 1, column 14: statements: invalid value: integer `-1`, expected u32
 addresses = 1 => line 1, column 13: addresses: invalid type: integer `1`, expected a boolean
 ports = [0] => ports: 0 is out of range: use 1 to 65535
@@ -512,9 +517,9 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
     #[test]
     fn new_settings_replace_all_that_a_start_need_not_set() {
         let mut config = parse("interval = \"1s\"\nports = [1]").unwrap();
-        let new = "interval = \"2s\"\nports = [2]\nlisten = \"127.0.0.1:1\"\nstatements = 7\n\
+        let new = "interval = \"2s\"\nports = [2]\nlisten = \"127.0.0.1:1\"\nstatements = 7\ntls-keys = true\n\
                    otlp.endpoint = \"https://x\"\narchive.folder = \"x\"\nbudget.cpu = 0.5";
-        assert_eq!(config.update(parse(new).unwrap()), ["listen", "statements", "[otlp]", "[archive]"]);
+        assert_eq!(config.update(parse(new).unwrap()), ["listen", "statements", "tls-keys", "[otlp]", "[archive]"]);
         assert_eq!((config.interval, &config.ports[..], config.budget.cpu), (Duration::from_secs(2), &[2][..], 0.5));
         assert_eq!((config.listen.port(), config.statements, config.otlp.is_none()), (9475, 50, true));
         let same = config.clone();

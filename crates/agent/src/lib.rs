@@ -11,6 +11,7 @@ mod flows;
 mod governor;
 mod metrics;
 mod otlp;
+mod secrets;
 mod servers;
 mod shares;
 #[cfg(test)]
@@ -31,12 +32,13 @@ use flows::{FIRST_WINDOWS, FlowBook};
 use governor::Governor;
 use metrics::exposition;
 use otlp::OtlpExport;
-use overhead_dissect::Selection;
+use overhead_dissect::{KeptSessions, Selection};
 use overhead_host::metrics::{METRICS, MetricsServer, TokenCheck, thread_cpu};
 use overhead_host::{CaptureSignals, containers_now, or_never};
 use overhead_kernel::{TcpFollower, raised, unseen_processes};
 use overhead_model::{exit, say};
 use overhead_reading::time::unix_ns;
+use secrets::TlsSecretKeeper;
 use servers::WatchedServers;
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -62,6 +64,10 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 pub struct Agent {
     books: AgentBooks,
     follower: TcpFollower,
+    /// Empty without `tls-keys`.
+    sessions: Arc<KeptSessions>,
+    /// Absent without `tls-keys`, or if its probes cannot be placed.
+    secrets: Option<TlsSecretKeeper>,
     /// Absent unless the settings name a collector.
     export: Option<OtlpExport>,
     /// Absent unless the settings have an archive.
@@ -102,6 +108,8 @@ impl Agent {
         let mut agent = Self {
             books,
             follower,
+            sessions: Arc::default(),
+            secrets: None,
             export: None,
             archive: None,
             started,
@@ -118,14 +126,21 @@ impl Agent {
             let effect = "servers of other users may not be found, so only new connections to the usual ports count";
             agent.warn_once("servers", format!("{effect}: {reason}"));
         }
+        if agent.books.config.tls_keys {
+            match TlsSecretKeeper::start(&agent.books.servers.ports, &agent.sessions) {
+                Ok(secrets) => agent.secrets = Some(secrets),
+                Err(error) => agent.warn_once("tls", format!("TLS is not decrypted: {error:#}")),
+            }
+        }
         agent.adopt();
         Ok(agent)
     }
 
-    /// Lists the servers that the agent watches, its zones and its prices.
+    /// Lists the servers that the agent watches, its probes, its zones and its prices.
     pub fn watched(&self) -> String {
         let AgentConfig { zones, prices, .. } = &self.books.config;
-        format!("{}{zones}{prices}", text::watched(&self.books.servers))
+        let probes = self.secrets.as_ref().map_or("", |secrets| &secrets.description);
+        format!("{}{probes}{zones}{prices}", text::watched(&self.books.servers))
     }
 
     /// Tests what a start needs, and measures the agent's cost for one interval, without publishing anything. Returns the expected
@@ -350,7 +365,8 @@ impl Agent {
         let work =
             if is_for_work { self.books.work.next(&self.books.flows, &self.books.servers, number) } else { None };
         let selection = Selection { given: self.books.config.given.clone(), ..self.books.servers.selection() };
-        Some(WindowPlan { number, namespace, selection, length: self.books.config.windows.length, work })
+        let (sessions, length) = (Arc::clone(&self.sessions), self.books.config.windows.length);
+        Some(WindowPlan { number, namespace, selection, sessions, length, work })
     }
 
     fn take_window(&mut self, window: Result<CapturedWindow>) {
@@ -382,6 +398,7 @@ impl Agent {
             failed_exports: self.export.as_ref().map_or(0, OtlpExport::failures),
             failed_readings: self.failed_readings,
             failed_archives: self.archive.as_ref().map_or(0, |archive| archive.failures),
+            tls: self.secrets.as_ref().map(|_| self.sessions.counts()),
             ..self.books.totals(self.started.elapsed())
         }
     }

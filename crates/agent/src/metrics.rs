@@ -3,6 +3,7 @@
 use crate::flows::wire_bytes;
 use crate::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, seen_at};
 use crate::work::ServerWork;
+use overhead_dissect::KeptCounts;
 use overhead_host::metrics::{SeriesLabels, counter, gauge, text_of};
 use overhead_kernel::SocketTotals;
 use overhead_model::Side;
@@ -70,6 +71,9 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Amount "work_syscalls" "System calls of the server in these windows": |all| work(all, |work| work.syscalls as f64);
     Amount "work_cpu_seconds" "CPU time of the server in these windows": |all| work(all, |work| work.cpu_ns as f64 / 1e9);
     Counter "encrypted_wire_bytes" "Bytes of TLS without text": encrypted_bytes;
+    Gauge "tls_connections" "Open connections with known TLS secrets": |all| tls(all, |tls| tls.kept as f64);
+    Counter "tls_missed_connections" "How often a window could not decrypt a connection with known secrets": |all| tls(all, |tls| tls.missed);
+    Counter "tls_unkept_connections" "Connections without room for their secrets": |all| tls(all, |tls| tls.without_room);
     Counter "borrowed_wire_bytes" "Bytes divided as at another time, for lack of windows": |all| single(all.borrowed_bytes);
     Counter "unattributed_wire_bytes" "Bytes of connections without room in the table, local ones once": |all| single(all.without_room_bytes);
     Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
@@ -111,6 +115,10 @@ fn work(all: &AgentTotals, value: fn(&ServerWork) -> f64) -> MetricSeries<'_, f6
 
 fn encrypted_bytes(all: &AgentTotals) -> MetricSeries<'_, u64> {
     single(all.parts.iter().filter(|part| part.is_encrypted()).map(|part| part.total.wire_bytes).sum())
+}
+
+fn tls<V>(all: &AgentTotals, value: fn(&KeptCounts) -> V) -> MetricSeries<'_, V> {
+    all.tls.iter().map(|tls| (Vec::new(), value(tls))).collect()
 }
 
 /// Returns a single series without labels.

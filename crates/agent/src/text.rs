@@ -5,6 +5,7 @@ use super::governor::AgentSpending;
 use super::servers::WatchedServers;
 use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, names};
 use super::work::ServerWork;
+use overhead_dissect::KeptCounts;
 use overhead_report::text::number::bytes_label;
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
@@ -48,6 +49,14 @@ pub fn summary(totals: &AgentTotals) -> String {
     }
     if out.is_empty() {
         out.push_str("no traffic\n");
+    }
+    if let Some(KeptCounts { kept, missed, .. }) = totals.tls {
+        let _ = writeln!(
+            out,
+            "TLS: secrets of {}; {} in windows not decrypted",
+            counted(kept, "open connection"),
+            counted(missed, "connection")
+        );
     }
     let _ = writeln!(out, "{}", spent(&totals.spending, totals.elapsed));
     out

@@ -7,7 +7,7 @@ use super::governor::{AgentSpending, Governor};
 use super::servers::{ServerEnd, WatchedServers};
 use super::work::{ServerWork, WorkBook};
 use super::zones::ZonePrices;
-use overhead_dissect::ENCRYPTED;
+use overhead_dissect::{ENCRYPTED, KeptCounts};
 use overhead_kernel::SocketTotals;
 use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStatementRow};
 use overhead_model::record::Estimate;
@@ -156,6 +156,8 @@ pub struct AgentTotals {
     pub failed_exports: u64,
     /// Files of the archive that could not be written.
     pub failed_archives: u64,
+    /// Connections with secrets of TLS; absent without `tls-keys`.
+    pub tls: Option<KeptCounts>,
 }
 
 /// Returns the counters of one period.
@@ -191,6 +193,7 @@ impl AgentBooks {
             failed_readings: 0,
             failed_exports: 0,
             failed_archives: 0,
+            tls: None,
         }
     }
 

@@ -7,7 +7,7 @@ use super::work::{ServerWork, WorkCounting, WorkPlan};
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
 use overhead_capture::{FrameSource, KernelFilter, NextFrame};
-use overhead_dissect::{Dissector, Selection};
+use overhead_dissect::{Dissector, KeptSessions, KeyLog, Selection};
 use overhead_kernel::{ETHERNET_HEADER, raised};
 use overhead_model::{Class, LinkType};
 use overhead_reading::time::unix_ns;
@@ -15,6 +15,7 @@ use overhead_report::composition::{TrafficPart, WindowSample};
 use sampler::OperationSampler;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Size of the kernel's ring: about a tenth of a second of small frames at full rate.
@@ -43,6 +44,8 @@ pub struct WindowPlan {
     /// Absent for the namespace of this process.
     pub namespace: Option<NetworkNamespace>,
     pub selection: Selection,
+    /// Of TLS connections that are open.
+    pub sessions: Arc<KeptSessions>,
     pub length: Duration,
     /// The server whose kernel work is counted, if any.
     pub work: Option<WorkPlan>,
@@ -82,7 +85,9 @@ impl WindowPlan {
         let mut unsure = reading.elapsed();
         let (from_ns, mut due) = (unix_ns(), Instant::now() + self.length);
         let sampler = OperationSampler::new(self.number, link_header(source.link_type()), from_ns);
-        let mut dissector = Dissector::new(self.selection.clone(), sampler).within(MOST_HELD);
+        self.sessions.begin_capture(from_ns);
+        let keys = Arc::new(KeyLog::for_part(Arc::clone(&self.sessions)));
+        let mut dissector = Dissector::new(self.selection.clone(), sampler).within(MOST_HELD).with_keys(keys);
         dissector.listen(true);
         let (mut frames, mut work, mut handed_over) = (0_u64, Ok(None), Instant::now());
         let mut end_ns = u64::MAX;

@@ -60,7 +60,8 @@ pub use privilege::raised;
 pub use sampling::{SampledWork, WorkListener};
 pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStreams, call_name};
 pub use tls::{
-    ProcessTls, SeenSecret, TlsCounts, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets, TlsUnsupported, process_tls,
+    HandshakeSocket, ProcessTls, SeenSecret, TlsCounts, TlsNews, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets,
+    TlsUnsupported, process_tls,
 };
 pub use totals::{ETHERNET_HEADER, FollowedTraffic, SegmentTotals, SocketGroup, SocketTotals, TcpFollower};
 

@@ -2,6 +2,7 @@
 
 use super::SamplesByEnds;
 use crate::servers::ServerEnd;
+use overhead_dissect::ENCRYPTED;
 use overhead_kernel::ETHERNET_HEADER;
 use overhead_model::{
     Account, Class, ConnectionEnds, FrameFacts, Listener, Protocol, RowId, RowKey, Side, Tally, Trace,
@@ -17,6 +18,8 @@ pub struct OperationSampler {
     rows: BTreeMap<TrafficPart, RowId>,
     parts: Vec<TrafficPart>,
     latest_row: RowId,
+    /// The row of TLS without its plain text: a stretch of bytes, no operation.
+    encrypted_row: Option<RowId>,
     connections: HashMap<u64, SampledConnection>,
     /// Number of the connection of the current frame.
     current: u64,
@@ -54,6 +57,7 @@ type ScaledBytes = [u64; 2];
 #[derive(Default)]
 struct SampledOperation {
     row: Option<RowId>,
+    is_encrypted: bool,
     has_request: bool,
     is_closed: bool,
     /// Within the window, and after it.
@@ -69,6 +73,7 @@ impl OperationSampler {
             rows: BTreeMap::new(),
             parts: Vec::new(),
             latest_row: RowId(0),
+            encrypted_row: None,
             connections: HashMap::new(),
             current: 0,
             now_ns: 0,
@@ -129,10 +134,21 @@ impl OperationSampler {
         self.connections.get_mut(&self.current)?.operations.get_mut(&op)
     }
 
+    fn label(&mut self, op: u64, row: RowId) {
+        let is_encrypted = self.encrypted_row == Some(row);
+        let Some(operation) = self.operation(op) else { return };
+        operation.row = Some(row);
+        if is_encrypted && !std::mem::replace(&mut operation.is_encrypted, true) {
+            self.open -= 1;
+        }
+    }
+
     fn close(&mut self, op: u64) {
         let is_over = self.is_over;
         let Some(connection) = self.connections.get_mut(&self.current) else { return };
-        let Some(operation) = connection.operations.get_mut(&op) else { return };
+        let Some(operation) = connection.operations.get_mut(&op).filter(|operation| !operation.is_encrypted) else {
+            return;
+        };
         operation.is_closed = !is_over;
         self.open -= 1;
         let is_answered = operation.bytes.iter().any(|[_, response]| *response > 0);
@@ -158,7 +174,8 @@ impl OperationSampler {
         let [mut carried_in, mut carried_out] = [connection.carried_in, [0; 2]];
         let mut sums = BTreeMap::<TrafficPart, (u64, ScaledBytes)>::new();
         // On a connection that was met open, the first request may be cut, as are answers without a request.
-        let requests = connection.operations.iter().filter(|(_, operation)| operation.has_request);
+        let is_request = |operation: &SampledOperation| operation.has_request && !operation.is_encrypted;
+        let requests = connection.operations.iter().filter(|(_, operation)| is_request(operation));
         let first = if connection.has_start { None } else { requests.map(|(op, _)| *op).min() };
         for (op, operation) in &connection.operations {
             let [within, after] = operation.bytes;
@@ -167,6 +184,7 @@ impl OperationSampler {
             let is_unmatched = matches!(part, None | Some(TrafficPart::Operations { class: Class::Unmatched, .. }));
             let is_cut = !connection.has_start && (!operation.has_request || first == Some(*op));
             match part {
+                Some(part) if operation.is_encrypted => add(&mut sums.entry(part.clone()).or_default().1, within),
                 Some(part) if !(is_unmatched && is_cut) => {
                     let (count, bytes) = sums.entry(part.clone()).or_default();
                     *count += 1;
@@ -202,10 +220,12 @@ impl Tally for OperationSampler {
         let (name, statement) = (key.name.to_owned(), key.statement.to_owned());
         let part = TrafficPart::Operations { class: key.class, protocol: key.protocol, name, statement };
         let next = RowId(self.parts.len() as u64);
+        let is_encrypted = key.name == ENCRYPTED;
         self.latest_row = *self.rows.entry(part).or_insert_with_key(|part| {
             self.parts.push(part.clone());
             next
         });
+        self.encrypted_row = self.encrypted_row.or(is_encrypted.then_some(self.latest_row));
         self.latest_row
     }
 
@@ -244,7 +264,7 @@ impl Listener for OperationSampler {
             }
             Trace::Labelled { op: Some(op), .. } => {
                 let row = self.latest_row;
-                self.operation(op).into_iter().for_each(|operation| operation.row = Some(row));
+                self.label(op, row);
             }
             Trace::Posted { side, op: Some(op), account, frame: Some(_), len, .. } => {
                 if side == Side::Request {

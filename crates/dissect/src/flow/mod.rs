@@ -22,7 +22,7 @@ use crate::limits;
 use crate::packet::{self, Segment};
 use crate::relay::FirstRequests;
 use crate::select::PortVerdict;
-use crate::tls::KeyLog;
+use crate::tls::{ConnectionKeys, KeyLog, StreamPlace};
 use counts::FlowCounts;
 use half::{AckedData, ORIGIN, StreamReassembly};
 use midst::MidStreamPairing;
@@ -120,6 +120,12 @@ impl ConnectionFlow {
             (None, false, None) => (true, DecidedBy::Content),
         };
         let mid_stream = segment.stream.map_or(!segment.flags.syn, |piece| !piece.begins);
+        let is_port_known = decided_by == DecidedBy::Port || segment.flags.syn;
+        let keys = keys.map(|log| {
+            let (ends, next) = ([source, destination], [segment.seq, segment.ack]);
+            let place = if from_client { StreamPlace { ends, next } } else { StreamPlace { ends, next }.swapped() };
+            ConnectionKeys::new(log, is_port_known.then_some(place))
+        });
         let stage = match verdict.candidates.as_slice() {
             [] => FlowStage::Other,
             [protocol] if decided_by != DecidedBy::Content => {
@@ -137,7 +143,7 @@ impl ConnectionFlow {
             is_client_lesser: ends[0] <= ends[1],
             halves: [segment.stream.is_some(); 2].map(StreamReassembly::new),
             book: ConnectionLedger::new(),
-            unproven: matches!(stage, FlowStage::Decoding(_)),
+            unproven: matches!(&stage, FlowStage::Decoding(decoding) if !decoding.engine.is_secured()),
             stage,
             decided_by,
             mid_stream,

@@ -6,6 +6,7 @@
 
 use super::crypt::{RecordOpener, next_secret};
 use super::hello::{HandshakeMessage, HandshakeScanner, ServerHello};
+use super::kept::{MetConnection, RecordKeys};
 use super::keylog::{ClientRandom, KeyLog, SecretLabel, SecretObjects, TlsSecret};
 use super::records::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use super::suite::CipherSuite;
@@ -44,6 +45,8 @@ pub(super) struct TlsSession {
     is_patient: bool,
     /// The libraries' objects that derived its secrets.
     objects: SecretObjects,
+    /// The connection, if its secrets are kept between captures.
+    met: Option<Box<MetConnection>>,
     client_random: Option<ClientRandom>,
     server: Option<ServerHello>,
     directions: [CipherDirection; 2],
@@ -109,16 +112,38 @@ impl WireRecord<'_> {
 }
 
 impl TlsSession {
-    /// Returns a connection before its `ClientHello`.
-    pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
+    /// Returns a connection before its `ClientHello`, or one met open after its handshake.
+    pub fn new(keys: Option<Arc<KeyLog>>, met: Option<Box<MetConnection>>) -> Self {
+        let epoch = match &met {
+            Some(met) if met.is_mid_stream && met.is_tls12() => KeyEpoch::Protected,
+            Some(met) if met.is_mid_stream => KeyEpoch::Application,
+            _ => KeyEpoch::Clear,
+        };
+        let direction = || CipherDirection { epoch, ..CipherDirection::default() };
         Self {
             keys,
             is_patient: true,
             objects: SecretObjects::default(),
+            met,
             client_random: None,
             server: None,
-            directions: [CipherDirection::default(), CipherDirection::default()],
+            directions: [direction(), direction()],
         }
+    }
+
+    /// Returns whether another capture may have another part of the connection.
+    pub fn is_part(&self) -> bool {
+        self.met.is_some()
+    }
+
+    /// Keeps what other captures need of the connection.
+    pub fn keep(&self) {
+        let Some(met) = &self.met else { return };
+        let master = self.suite().filter(|(_, server, _)| !server.is_tls13).and_then(|(suite, server, random)| {
+            let master = self.keys.as_ref()?.get(SecretLabel::Master, &random)?;
+            Some(RecordKeys::Tls12 { suite, master, randoms: [random, server.random] })
+        });
+        met.keep(master);
     }
 
     /// Returns whether both ends finished their handshake in readable records.
@@ -152,7 +177,35 @@ impl TlsSession {
         if let RecordContent::Failed(_) = content {
             self.give_up(side);
         }
+        if self.met.is_some() && record.kind() == APPLICATION_DATA && !self.pass(side, record, content) {
+            return RecordContent::Closed;
+        }
         content
+    }
+
+    /// Notes a record of a connection whose secrets are kept. Returns whether its content can be decoded.
+    fn pass(&mut self, side: Side, record: WireRecord<'_>, content: RecordContent) -> bool {
+        let direction = &self.directions[side as usize];
+        let keys = direction.traffic.as_ref().filter(|_| direction.epoch == KeyEpoch::Application);
+        let keys = keys.map(|traffic| RecordKeys::Tls13 { suite: traffic.suite, secret: traffic.secret });
+        let is_opened = matches!(content, RecordContent::Opened(_) | RecordContent::Unread(_));
+        let opened = is_opened.then(|| (direction.sequence.saturating_sub(1), keys));
+        let record_bytes = (record.header.len() + record.length) as u64;
+        self.met.as_mut().is_none_or(|met| met.pass(side, record_bytes, opened))
+    }
+
+    /// Opens the first record of a connection met open, whose number is not known.
+    fn find(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
+        let Some(met) = self.met.as_mut().filter(|_| record.is_whole()) else { return false };
+        let open = |opener: &RecordOpener, number| opener.open(number, record.header, record.fragment, text);
+        let Some((keys, number)) = met.find(side, record.fragment.len(), open) else { return false };
+        let direction = &mut self.directions[side as usize];
+        direction.sequence = number + 1;
+        match keys {
+            RecordKeys::Tls13 { suite, secret } => direction.traffic = TrafficKeys::new(suite, secret),
+            RecordKeys::Tls12 { .. } => direction.opener = keys.opener(side),
+        }
+        true
     }
 
     /// Notes that bytes of `side` are missing.
@@ -243,6 +296,9 @@ impl TlsSession {
     /// Puts the content of a protected record into `text`. If its secret is not known, tries those that belong to no session
     /// yet, and waits for more. Returns whether it was opened.
     fn open(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
+        if self.met.as_ref().is_some_and(|met| met.is_searching(side)) {
+            return self.find(side, record, text);
+        }
         let mut is_last = false;
         loop {
             self.look(side);
@@ -266,11 +322,16 @@ impl TlsSession {
     fn claim(&mut self, keys: &KeyLog, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
         let Some((suite, server, random)) = self.suite() else { return false };
         let (direction, objects) = (&mut self.directions[side as usize], &mut self.objects);
+        let mut met = self.met.as_mut();
+        let mut claim = |label, fits: &mut dyn FnMut(TlsSecret) -> bool| match &mut met {
+            Some(met) => met.claim(label, |secret| fits(secret) && keys.set(label, &random, secret)),
+            None => keys.claim((label, &random), objects, fits),
+        };
         let [handshake, traffic] = labels(side);
         let is_master = direction.epoch == KeyEpoch::Protected;
         if direction.epoch != KeyEpoch::Application {
             let label = if is_master { SecretLabel::Master } else { handshake };
-            let is_opened = keys.claim((label, &random), objects, |secret| {
+            let is_opened = claim(label, &mut |secret| {
                 direction.opener = if is_master {
                     let openers = RecordOpener::tls12(suite, &secret, [&random, &server.random]);
                     openers.map(|[client, server]| if side == Side::Request { client } else { server })
@@ -286,7 +347,7 @@ impl TlsSession {
         }
         // In the handshake, for a secret of it that was lost.
         let is_opened = !is_master
-            && keys.claim((traffic, &random), objects, |secret| {
+            && claim(traffic, &mut |secret| {
                 direction.traffic = TrafficKeys::new(suite, secret);
                 direction.open(record, text) || direction.open_early(record, text)
             });

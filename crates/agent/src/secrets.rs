@@ -1,0 +1,172 @@
+//! The secrets of TLS connections while these are open, so that windows can decrypt those that they meet open.
+
+use anyhow::Result;
+use overhead_dissect::{HandshakeId, KeptSessions, StreamPlace};
+use overhead_kernel::{
+    HandshakeSocket, SeenSecret, TlsNews, TlsOptions, TlsProbes, TlsProcesses, TlsUnsupported, raised,
+};
+use overhead_report::text::{clean, counted};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{Builder, sleep};
+use std::time::Duration;
+
+/// Interval between two polls for secrets.
+const POLL: Duration = Duration::from_millis(10);
+/// Interval between two searches for new libraries. A search does nothing unless a program has started.
+const SEARCH: Duration = Duration::from_millis(250);
+/// Size of the ring buffer: 2,000 handshakes.
+const RING_BYTES: u32 = 2 << 20;
+/// Threads whose latest handshake is known.
+const THREADS: usize = 1 << 14;
+
+/// Threads that keep the secrets of handshakes until this is dropped.
+pub struct TlsSecretKeeper {
+    is_over: Arc<AtomicBool>,
+    /// The libraries with probes, and the processes whose secrets cannot be taken.
+    pub description: String,
+}
+
+impl TlsSecretKeeper {
+    /// Places the probes. Looks at processes with sockets on these ports if their libraries are unknown.
+    pub fn start(ports: &[u16], sessions: &Arc<KeptSessions>) -> Result<Self> {
+        let mut options = TlsOptions::new(TlsProcesses::Auto, ports);
+        (options.sockets, options.ring_bytes) = (true, RING_BYTES);
+        let (mut probes, mut secrets) = raised(|| TlsProbes::start(&options))?;
+        let description = describe(&probes);
+        let is_over = Arc::<AtomicBool>::default();
+        let (started, starts) = channel();
+        let (sums, mut keeping) =
+            (Arc::clone(sessions), SecretSorter { sessions: Arc::clone(sessions), latest: HashMap::new() });
+        repeat("tls-keys", POLL, &is_over, move || {
+            // Without secrets, connections stay encrypted, which is counted.
+            let _ = secrets.poll(|news| match news {
+                TlsNews::Started(pid) => started.send(pid).unwrap_or_default(),
+                news => keeping.take(news),
+            });
+        })?;
+        let mut lost = 0;
+        repeat("tls-probes", SEARCH, &is_over, move || {
+            raised(|| probes.search(starts.try_iter()));
+            let now = probes.counts().unwrap_or_default().lost;
+            if std::mem::replace(&mut lost, now) < now {
+                // Perhaps the end of a connection.
+                sums.erase_all();
+            }
+        })?;
+        Ok(Self { is_over, description })
+    }
+}
+
+impl Drop for TlsSecretKeeper {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
+fn repeat(
+    name: &str,
+    interval: Duration,
+    is_over: &Arc<AtomicBool>,
+    mut work: impl FnMut() + Send + 'static,
+) -> Result<()> {
+    let is_over = Arc::clone(is_over);
+    let repeat = move || {
+        while !is_over.load(Ordering::Acquire) {
+            work();
+            sleep(interval);
+        }
+    };
+    Builder::new().name(name.to_owned()).spawn(repeat)?;
+    Ok(())
+}
+
+/// Joins secrets and sockets to handshakes.
+struct SecretSorter {
+    sessions: Arc<KeptSessions>,
+    /// By thread.
+    latest: HashMap<u32, HandshakeId>,
+}
+
+impl SecretSorter {
+    fn take(&mut self, news: TlsNews<'_>) {
+        match news {
+            TlsNews::Secret(secret @ SeenSecret { pid, tid, object, .. }) => {
+                let random = secret.random.copied().unwrap_or_default();
+                // A random identifies the handshake better than an object, which several connections may share.
+                let object = if secret.random.is_some() { 0 } else { *object };
+                let id = HandshakeId { pid: *pid, object, random };
+                self.sessions.add_secret(id, secret.label, secret.secret, secret.time_ns);
+                if self.latest.len() >= THREADS {
+                    self.latest.clear();
+                }
+                self.latest.insert(*tid, id);
+            }
+            TlsNews::Socket { tid, socket: HandshakeSocket { local, remote, next_sent, next_read } } => {
+                let place = StreamPlace { ends: [local, remote], next: [next_sent, next_read] };
+                self.latest.get(&tid).into_iter().for_each(|id| self.sessions.add_connection(id, place));
+            }
+            TlsNews::Closed(ends) => self.sessions.erase(ends),
+            TlsNews::Started(_) => {}
+        }
+    }
+}
+
+fn describe(probes: &TlsProbes) -> String {
+    let (libraries, files) = probes.libraries();
+    let mut names: Vec<String> = libraries.iter().map(|name| clean(name)).collect();
+    let others = files.saturating_sub(names.len());
+    if others > 0 || names.is_empty() {
+        names.push(counted(others as u64, if names.is_empty() { "library" } else { "other library" }));
+    }
+    let mut out = format!("probes at TLS handshakes: {}\n", names.join(", "));
+    for TlsUnsupported { pid, comm, libraries } in probes.unsupported() {
+        // A process without TLS has none.
+        if !libraries.is_empty() {
+            let libraries = clean(&libraries.join(" and "));
+            let _ =
+                writeln!(out, "TLS of process {pid} ({}) stays encrypted: its library is {libraries}", clean(&comm));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_sockets_of_a_thread_belong_together() {
+        let sessions = Arc::<KeptSessions>::default();
+        let mut sorter = SecretSorter { sessions: Arc::clone(&sessions), latest: HashMap::new() };
+        let secret = |tid, object, secret: &'static [u8]| SeenSecret {
+            time_ns: 1,
+            pid: 7,
+            tid,
+            object,
+            label: "CLIENT_TRAFFIC_SECRET_0",
+            random: None,
+            secret,
+        };
+        let [one, other] = [secret(1, 10, &[1; 32]), secret(2, 20, &[2; 32])];
+        let socket = |port: u16| HandshakeSocket {
+            local: ([10, 0, 0, 9], port).into(),
+            remote: ([10, 0, 0, 1], 5432).into(),
+            next_sent: 1,
+            next_read: 1,
+        };
+        sorter.take(TlsNews::Socket { tid: 1, socket: socket(1) });
+        assert_eq!(sessions.counts().kept, 0, "of no handshake");
+        sorter.take(TlsNews::Secret(&one));
+        sorter.take(TlsNews::Secret(&other));
+        sorter.take(TlsNews::Socket { tid: 1, socket: socket(1) });
+        sorter.take(TlsNews::Socket { tid: 2, socket: socket(2) });
+        assert_eq!(sessions.counts().kept, 2);
+        sorter.take(TlsNews::Closed([socket(1).remote, socket(1).local]));
+        assert_eq!(sessions.counts().kept, 1);
+        assert!(!format!("{sorter:?}", sorter = sorter.sessions).contains("[1, 1"), "secrets are not shown");
+    }
+}
