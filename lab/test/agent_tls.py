@@ -1,5 +1,6 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/agent_tls.py [BINARY]: the agent's windows over pools of TLS connections that are older than the windows.
+"""lab/test/agent_tls.py [BINARY]: the agent's windows over pools of TLS connections that are older than the windows, and over statements
+that are prepared in an earlier window.
 
 A Redis with a pool of Python's, and a PostgreSQL with pgbench, both over TLS 1.3, with tls-keys and without. Takes root's rights; two minutes.
 Ends with a line like that of cargo test.
@@ -130,6 +131,31 @@ def observe(folder, name, keys, key_log):
     return found, counted, [*shown, agent.end()]
 
 
+def prepared(folder):
+    """A window that sees statements being prepared remembers them for later windows."""
+    agent, place = Agent(folder, "true"), {"system": "postgres", "server": f"127.0.0.1:{POSTGRES_PORT}"}
+    environment = {**os.environ, "PGSSLMODE": "disable", "PGHOST": "127.0.0.1", "PGPORT": str(POSTGRES_PORT), "PGUSER": "postgres"}
+    for _ in range(40):
+        with contextlib.ExitStack() as ends:
+            start(ends, ["pgbench", "-n", "-S", "-M", "prepared", "-c", "5", "-R", "20", "-T", "600", "postgres"], env=environment)
+            windows = agent.sum("windows")
+            wait_for(lambda: agent.sum("windows") > windows + 3, "windows", 60)
+            if not agent.sum("prepared_statements"):
+                continue
+            text = {**place, "statement": "SELECT abalance FROM pgbench_accounts WHERE aid = $1"}
+            # Only later windows can add to it for longer than a period.
+            for _ in range(2):
+                before = agent.sum("statement_wire_bytes", **text)
+                wait_for(lambda: agent.sum("statement_wire_bytes", **text) > before, "text in later windows", 60)
+            check("prepared: statements of an earlier window have text", agent.sum("statement_wire_bytes", **text) > before)
+        wait_for(lambda: agent.sum("windows") > windows + 40 or not agent.sum("prepared_statements"), "the end of the connections", 60)
+        break
+    else:
+        check("prepared: a window sees a statement being prepared", False)
+    shown = agent.sum("prepared_unseen_wire_bytes") > 0, "of statements that no window saw being prepared" in agent.end()
+    check("prepared: bytes without text for lack of it are shown alike in the metric and the summary", shown[0], shown[1])
+
+
 def main():
     require_root("redis-server", "pgbench", "openssl", namespaces=("--net", "--mount"))
     must("ip", "link", "set", "lo", "up")
@@ -158,9 +184,11 @@ def main():
         found, counted, shown = observe(folder, "without", "false", key_log)
         for system, (total, text, encrypted) in found.items():
             check(f"without: no statement of {system} has text", text, 0.0)
-            check(f"without: the bytes of {system} are encrypted ({encrypted:.0f} of {total:.0f} B)", encrypted > 0.95 * total > 0)
+            if not check(f"without: the bytes of {system} are encrypted ({encrypted:.0f} of {total:.0f} B)", encrypted > 0.95 * total > 0):
+                print("".join(line + "\n" for line in shown[0].splitlines() if f'system="{system}"' in line and "statement_wire_bytes_total{" in line))
         check("without: the metric has them", counted["encrypted_wire_bytes"] > sum(encrypted for _, _, encrypted in found.values()) - 1)
         check("without: no secret is kept", counted["tls_connections"], 0.0)
+        prepared(folder)
     finish()
 
 

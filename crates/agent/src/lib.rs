@@ -32,7 +32,7 @@ use flows::{FIRST_WINDOWS, FlowBook};
 use governor::Governor;
 use metrics::exposition;
 use otlp::OtlpExport;
-use overhead_dissect::{KeptSessions, Selection};
+use overhead_dissect::{KeptSessions, LearnedStatements, Selection};
 use overhead_host::metrics::{METRICS, MetricsServer, TokenCheck, thread_cpu};
 use overhead_host::{CaptureSignals, containers_now, or_never};
 use overhead_kernel::{TcpFollower, raised, unseen_processes};
@@ -66,6 +66,7 @@ pub struct Agent {
     follower: TcpFollower,
     /// Empty without `tls-keys`.
     sessions: Arc<KeptSessions>,
+    learned: Arc<LearnedStatements>,
     /// Absent without `tls-keys`, or if its probes cannot be placed.
     secrets: Option<TlsSecretKeeper>,
     /// Absent unless the settings name a collector.
@@ -109,6 +110,7 @@ impl Agent {
             books,
             follower,
             sessions: Arc::default(),
+            learned: Arc::default(),
             secrets: None,
             export: None,
             archive: None,
@@ -365,8 +367,9 @@ impl Agent {
         let work =
             if is_for_work { self.books.work.next(&self.books.flows, &self.books.servers, number) } else { None };
         let selection = Selection { given: self.books.config.given.clone(), ..self.books.servers.selection() };
-        let (sessions, length) = (Arc::clone(&self.sessions), self.books.config.windows.length);
-        Some(WindowPlan { number, namespace, selection, sessions, length, work })
+        let (sessions, learned) = (Arc::clone(&self.sessions), Arc::clone(&self.learned));
+        let length = self.books.config.windows.length;
+        Some(WindowPlan { number, namespace, selection, sessions, learned, length, work })
     }
 
     fn take_window(&mut self, window: Result<CapturedWindow>) {
@@ -398,6 +401,7 @@ impl Agent {
             failed_exports: self.export.as_ref().map_or(0, OtlpExport::failures),
             failed_readings: self.failed_readings,
             failed_archives: self.archive.as_ref().map_or(0, |archive| archive.failures),
+            learned: self.learned.counts(),
             tls: self.secrets.as_ref().map(|_| self.sessions.counts()),
             ..self.books.totals(self.started.elapsed())
         }

@@ -70,7 +70,10 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Amount "work_operations" "Operations in windows with kernel counters": |all| work(all, |work| work.operations as f64);
     Amount "work_syscalls" "System calls of the server in these windows": |all| work(all, |work| work.syscalls as f64);
     Amount "work_cpu_seconds" "CPU time of the server in these windows": |all| work(all, |work| work.cpu_ns as f64 / 1e9);
-    Counter "encrypted_wire_bytes" "Bytes of TLS without text": encrypted_bytes;
+    Counter "encrypted_wire_bytes" "Bytes of TLS without text": |all| single(bytes(all, PartTraffic::is_encrypted));
+    Counter "prepared_unseen_wire_bytes" "Bytes of statements without text, as no window saw them being prepared": |all| single(bytes(all, PartTraffic::is_prepared_unseen));
+    Gauge "prepared_statements" "Statements that windows saw being prepared, on open connections": |all| single(all.learned.statements as f64);
+    Counter "prepared_unkept_statements" "Prepared statements without room": |all| single(all.learned.without_room);
     Gauge "tls_connections" "Open connections with known TLS secrets": |all| tls(all, |tls| tls.kept as f64);
     Counter "tls_missed_connections" "How often a window could not decrypt a connection with known secrets": |all| tls(all, |tls| tls.missed);
     Counter "tls_unkept_connections" "Connections without room for their secrets": |all| tls(all, |tls| tls.without_room);
@@ -113,8 +116,9 @@ fn work(all: &AgentTotals, value: fn(&ServerWork) -> f64) -> MetricSeries<'_, f6
     all.work.iter().map(|(server, work)| (server_labels(server).into(), value(work))).collect()
 }
 
-fn encrypted_bytes(all: &AgentTotals) -> MetricSeries<'_, u64> {
-    single(all.parts.iter().filter(|part| part.is_encrypted()).map(|part| part.total.wire_bytes).sum())
+/// Returns the bytes of some parts.
+pub fn bytes(all: &AgentTotals, is_counted: fn(&PartTraffic) -> bool) -> u64 {
+    all.parts.iter().filter(|part| is_counted(part)).map(|part| part.total.wire_bytes).sum()
 }
 
 fn tls<V>(all: &AgentTotals, value: fn(&KeptCounts) -> V) -> MetricSeries<'_, V> {

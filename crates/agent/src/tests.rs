@@ -11,7 +11,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics};
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider, Temporality};
-use overhead_dissect::KeptCounts;
+use overhead_dissect::{KeptCounts, LearnedCounts};
 use overhead_kernel::{SegmentTotals, SocketTotals};
 use overhead_model::record::Estimate;
 use overhead_model::{Class, Protocol};
@@ -101,6 +101,7 @@ pub fn totals() -> AgentTotals {
         lost_connections: 7,
         failed_exports: 8,
         failed_archives: 9,
+        learned: LearnedCounts { statements: 14, without_room: 15 },
         tls: Some(KeptCounts { kept: 11, missed: 12, without_room: 13 }),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::flows::wire_bytes;
 use super::governor::AgentSpending;
+use super::metrics::bytes;
 use super::servers::WatchedServers;
 use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, names};
 use super::work::ServerWork;
@@ -49,6 +50,18 @@ pub fn summary(totals: &AgentTotals) -> String {
     }
     if out.is_empty() {
         out.push_str("no traffic\n");
+    }
+    let [unseen, encrypted] =
+        [PartTraffic::is_prepared_unseen, PartTraffic::is_encrypted].map(|is_it| bytes(totals, is_it));
+    if unseen > 0 {
+        let _ = writeln!(
+            out,
+            "without text: {} of statements that no window saw being prepared",
+            bytes_label(unseen as f64)
+        );
+    }
+    if encrypted > 0 {
+        let _ = writeln!(out, "without text: {} of TLS without keys", bytes_label(encrypted as f64));
     }
     if let Some(KeptCounts { kept, missed, .. }) = totals.tls {
         let _ = writeln!(

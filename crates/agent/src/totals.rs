@@ -7,7 +7,7 @@ use super::governor::{AgentSpending, Governor};
 use super::servers::{ServerEnd, WatchedServers};
 use super::work::{ServerWork, WorkBook};
 use super::zones::ZonePrices;
-use overhead_dissect::{ENCRYPTED, KeptCounts};
+use overhead_dissect::{ENCRYPTED, KeptCounts, LearnedCounts, PREPARED_BEFORE};
 use overhead_kernel::SocketTotals;
 use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStatementRow};
 use overhead_model::record::Estimate;
@@ -85,6 +85,11 @@ impl PartTraffic {
         self.cost = self.cost.zip(more.cost).map(|(cost, more)| cost + more);
     }
 
+    /// Returns whether the part has no text because no window saw the statement being prepared.
+    pub fn is_prepared_unseen(&self) -> bool {
+        names(&self.total.part)[2].starts_with(PREPARED_BEFORE)
+    }
+
     /// Returns whether the part is TLS without its plain text.
     pub fn is_encrypted(&self) -> bool {
         matches!(&self.total.part, TrafficPart::Operations { name, .. } if name == ENCRYPTED)
@@ -156,6 +161,8 @@ pub struct AgentTotals {
     pub failed_exports: u64,
     /// Files of the archive that could not be written.
     pub failed_archives: u64,
+    /// Statements that windows saw being prepared.
+    pub learned: LearnedCounts,
     /// Connections with secrets of TLS; absent without `tls-keys`.
     pub tls: Option<KeptCounts>,
 }
@@ -193,6 +200,7 @@ impl AgentBooks {
             failed_readings: 0,
             failed_exports: 0,
             failed_archives: 0,
+            learned: LearnedCounts::default(),
             tls: None,
         }
     }

@@ -7,8 +7,8 @@ use super::work::{ServerWork, WorkCounting, WorkPlan};
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
 use overhead_capture::{FrameSource, KernelFilter, NextFrame};
-use overhead_dissect::{Dissector, KeptSessions, KeyLog, Selection};
-use overhead_kernel::{ETHERNET_HEADER, raised};
+use overhead_dissect::{Dissector, KeptSessions, KeyLog, LearnedStatements, Selection};
+use overhead_kernel::{ETHERNET_HEADER, connected_sockets, raised};
 use overhead_model::{Class, LinkType};
 use overhead_reading::time::unix_ns;
 use overhead_report::composition::{TrafficPart, WindowSample};
@@ -46,6 +46,8 @@ pub struct WindowPlan {
     pub selection: Selection,
     /// Of TLS connections that are open.
     pub sessions: Arc<KeptSessions>,
+    /// Statements that earlier windows saw being prepared.
+    pub learned: Arc<LearnedStatements>,
     pub length: Duration,
     /// The server whose kernel work is counted, if any.
     pub work: Option<WorkPlan>,
@@ -75,8 +77,22 @@ impl WindowPlan {
         Ok(raised(|| LiveSource::open(&options))?)
     }
 
+    /// Forgets statements of connections that are not open any more.
+    fn check_learned(&self) {
+        if !self.learned.has_any(self.number) {
+            return;
+        }
+        let ports: Vec<u16> = self.selection.ports.iter().map(|(port, _)| *port).collect();
+        let sockets = match &self.namespace {
+            Some(namespace) => raised(|| namespace.run(|| connected_sockets(&ports))).unwrap_or_default(),
+            None => connected_sockets(&ports),
+        };
+        self.learned.check(self.number, &sockets);
+    }
+
     /// Captures the operations that start in the window, on all interfaces of the namespace, until they are answered and acknowledged.
     pub fn capture(&self) -> Result<CapturedWindow> {
+        self.check_learned();
         let counting = WorkCounting::load(self.work.as_ref());
         let started = Instant::now();
         let mut source = self.open()?;
@@ -87,7 +103,9 @@ impl WindowPlan {
         let sampler = OperationSampler::new(self.number, link_header(source.link_type()), from_ns);
         self.sessions.begin_capture(from_ns);
         let keys = Arc::new(KeyLog::for_part(Arc::clone(&self.sessions)));
-        let mut dissector = Dissector::new(self.selection.clone(), sampler).within(MOST_HELD).with_keys(keys);
+        let given = self.selection.given.with_learned(Arc::clone(&self.learned), self.number);
+        let selection = Selection { given, ..self.selection.clone() };
+        let mut dissector = Dissector::new(selection, sampler).within(MOST_HELD).with_keys(keys);
         dissector.listen(true);
         let (mut frames, mut work, mut handed_over) = (0_u64, Ok(None), Instant::now());
         let mut end_ns = u64::MAX;
@@ -128,6 +146,7 @@ impl WindowPlan {
         let open = started.elapsed();
         dissector.tally_mut().is_over = true;
         let samples = dissector.finish().0.into_samples();
+        self.check_learned();
         let with_operations = |work| {
             let server = self.work.as_ref()?.server;
             Some((server, ServerWork { operations: operations(server, &samples), ..work? }))

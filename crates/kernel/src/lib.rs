@@ -52,7 +52,7 @@ pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
 pub use discover::{UnixServer, own_network_namespace, unix_servers};
 pub use doctor::{Absence, Capability, doctor, unseen_processes};
 pub use error::Error;
-pub use listeners::{TcpConnection, TcpServer, tcp_connections, tcp_servers};
+pub use listeners::{TcpConnection, TcpServer, connected_sockets, tcp_connections, tcp_servers};
 pub use opened::{ConnectionOpener, OpenedConnections};
 pub use options::{CounterOptions, CycleChoice, OwnCost, ProcessRole, ProcessSelection, SocketKinds};
 pub use ownership::CapturedConnection;

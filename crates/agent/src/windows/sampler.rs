@@ -283,9 +283,10 @@ impl Listener for OperationSampler {
 mod tests {
     use super::*;
     use overhead_capture::{FileSource, FrameSource, NextFrame};
-    use overhead_dissect::{Dissector, Selection};
+    use overhead_dissect::{Dissector, GivenStatements, LearnedStatements, PREPARED_BEFORE, Selection};
     use overhead_model::Frame;
     use std::path::Path;
+    use std::sync::Arc;
 
     /// Length of a captured Ethernet header.
     const LINK: u64 = ETHERNET_HEADER;
@@ -303,14 +304,19 @@ mod tests {
     }
 
     /// Returns what a window shows that captures from `from_ns` on, and follows to the end.
-    fn sampled(
+    fn sampled(frames: &[(Frame<'_>, Vec<u8>)], place: (u16, Protocol), times: [u64; 2]) -> WindowSample {
+        sampled_with(GivenStatements::default(), frames, place, times)
+    }
+
+    fn sampled_with(
+        given: GivenStatements,
         frames: &[(Frame<'_>, Vec<u8>)],
         (port, protocol): (u16, Protocol),
         [from_ns, end_ns]: [u64; 2],
     ) -> WindowSample {
         let mut sampler = OperationSampler::new(7, LINK, from_ns);
         sampler.end_ns = end_ns;
-        let selection = Selection { ports: vec![(port, vec![protocol])], ..Selection::default() };
+        let selection = Selection { ports: vec![(port, vec![protocol])], given };
         let mut dissector = Dissector::new(selection, sampler);
         dissector.listen(true);
         for (frame, bytes) in frames.iter().filter(|(frame, _)| frame.time_ns >= from_ns) {
@@ -320,6 +326,39 @@ mod tests {
         let mut sum = WindowSample::default();
         dissector.finish().0.into_samples().values().for_each(|sample| sum.add(sample));
         sum
+    }
+
+    /// A window sees statements being prepared, and a later one their executions.
+    #[test]
+    fn statements_that_an_earlier_window_saw_being_prepared_have_text() {
+        for (session, place) in
+            [("postgres-extended-prepared", (7432, Protocol::Pgwire)), ("mariadb-sysbench", (7306, Protocol::Mysql))]
+        {
+            let frames = recorded(session);
+            let (early, late) = frames.split_at(frames.len() * 2 / 3);
+            let window =
+                |frames: &[_], given: &GivenStatements| sampled_with(given.clone(), frames, place, [0, u64::MAX]);
+            let (learned, given) = (Arc::<LearnedStatements>::default(), GivenStatements::default());
+            let remembering = given.with_learned(Arc::clone(&learned), 7);
+            window(early, &remembering);
+            assert!(learned.counts().statements > 0, "{session}");
+            let statements = |given: &GivenStatements| {
+                let parts = window(late, given).parts;
+                let statement = |part: &TrafficPart| match part {
+                    TrafficPart::Operations { statement, .. } => statement.clone(),
+                    _ => String::new(),
+                };
+                parts.keys().map(statement).filter(|text| !text.is_empty()).collect::<Vec<_>>()
+            };
+            let is_unseen = |text: &String| text.starts_with(PREPARED_BEFORE);
+            assert!(statements(&given).iter().any(is_unseen), "{session}");
+            let elsewhere = given.with_learned(Arc::clone(&learned), 8);
+            assert_eq!(statements(&elsewhere), statements(&given), "{session}: another namespace's connection");
+            let texts = statements(&remembering);
+            assert!(!texts.is_empty() && !texts.iter().any(is_unseen), "{session}: {texts:?}");
+            learned.check(7, &HashMap::new());
+            assert_eq!(statements(&remembering), statements(&given), "{session}: the connection has ended");
+        }
     }
 
     /// Windows at random places of recorded sessions: the mean of what they show is what the sessions have.
