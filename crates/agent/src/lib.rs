@@ -67,7 +67,7 @@ pub struct Agent {
     /// Empty without `tls-keys`.
     sessions: Arc<KeptSessions>,
     learned: Arc<LearnedStatements>,
-    /// Absent without `tls-keys`, or if its probes cannot be placed.
+    /// Absent without `tls-keys`.
     secrets: Option<TlsSecretKeeper>,
     /// Absent unless the settings name a collector.
     export: Option<OtlpExport>,
@@ -129,10 +129,7 @@ impl Agent {
             agent.warn_once("servers", format!("{effect}: {reason}"));
         }
         if agent.books.config.tls_keys {
-            match TlsSecretKeeper::start(&agent.books.servers.ports, &agent.sessions) {
-                Ok(secrets) => agent.secrets = Some(secrets),
-                Err(error) => agent.warn_once("tls", format!("TLS is not decrypted: {error:#}")),
-            }
+            agent.secrets = Some(TlsSecretKeeper::start(agent.books.servers.ports.clone(), &agent.sessions)?);
         }
         agent.adopt();
         Ok(agent)
@@ -141,7 +138,9 @@ impl Agent {
     /// Lists the servers that the agent watches, its probes, its zones and its prices.
     pub fn watched(&self) -> String {
         let AgentConfig { zones, prices, .. } = &self.books.config;
-        let probes = self.secrets.as_ref().map_or("", |secrets| &secrets.description);
+        // Why none could be placed is printed as a fault.
+        let probes = self.secrets.as_ref().map(TlsSecretKeeper::wait);
+        let probes = probes.and_then(|placed| placed.as_deref().ok()).unwrap_or_default();
         format!("{}{probes}{zones}{prices}", text::watched(&self.books.servers))
     }
 
@@ -305,6 +304,10 @@ impl Agent {
                 let fault = format!("the totals were not read, the next reading will have them: {error}");
                 self.warn_once("reading", fault);
             }
+        }
+        if let Some(Err(error)) = self.secrets.as_ref().and_then(TlsSecretKeeper::placed) {
+            let fault = format!("TLS is not decrypted: {error}");
+            self.warn_once("tls", fault);
         }
         self.books.compositions.take_growth(take(&mut self.books.flows.growth), None);
         self.readings += 1;

@@ -5,12 +5,13 @@ use overhead_dissect::{HandshakeId, KeptSessions, StreamPlace};
 use overhead_kernel::{
     HandshakeSocket, SeenSecret, TlsNews, TlsOptions, TlsProbes, TlsProcesses, TlsUnsupported, raised,
 };
+use overhead_model::say;
 use overhead_report::text::{clean, counted};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, sleep};
 use std::time::Duration;
 
@@ -26,38 +27,43 @@ const THREADS: usize = 1 << 14;
 /// Threads that keep the secrets of handshakes until this is dropped.
 pub struct TlsSecretKeeper {
     is_over: Arc<AtomicBool>,
-    /// The libraries with probes, and the processes whose secrets cannot be taken.
-    pub description: String,
+    placed: Arc<OnceLock<Result<String, String>>>,
 }
 
 impl TlsSecretKeeper {
-    /// Places the probes. Looks at processes with sockets on these ports if their libraries are unknown.
-    pub fn start(ports: &[u16], sessions: &Arc<KeptSessions>) -> Result<Self> {
-        let mut options = TlsOptions::new(TlsProcesses::Auto, ports);
-        (options.sockets, options.ring_bytes) = (true, RING_BYTES);
-        let (mut probes, mut secrets) = raised(|| TlsProbes::start(&options))?;
-        let description = describe(&probes);
-        let is_over = Arc::<AtomicBool>::default();
-        let (started, starts) = channel();
-        let (sums, mut keeping) =
-            (Arc::clone(sessions), SecretSorter { sessions: Arc::clone(sessions), latest: HashMap::new() });
-        repeat("tls-keys", POLL, &is_over, move || {
-            // Without secrets, connections stay encrypted, which is counted.
-            let _ = secrets.poll(|news| match news {
-                TlsNews::Started(pid) => started.send(pid).unwrap_or_default(),
-                news => keeping.take(news),
-            });
-        })?;
-        let mut lost = 0;
-        repeat("tls-probes", SEARCH, &is_over, move || {
-            raised(|| probes.search(starts.try_iter()));
-            let now = probes.counts().unwrap_or_default().lost;
-            if std::mem::replace(&mut lost, now) < now {
-                // Perhaps the end of a connection.
-                sums.erase_all();
+    /// Starts to place the probes, which takes a while because all libraries are read. Looks at processes with sockets on these ports if
+    /// their libraries are unknown.
+    pub fn start(ports: Vec<u16>, sessions: &Arc<KeptSessions>) -> Result<Self> {
+        let (is_over, placed) = (Arc::<AtomicBool>::default(), Arc::<OnceLock<_>>::default());
+        let keeper = Self { is_over: Arc::clone(&is_over), placed: Arc::clone(&placed) };
+        let sessions = Arc::clone(sessions);
+        let keep = move || {
+            let found = place(&ports, &sessions, &is_over);
+            let described = found.as_ref().map(|(probes, _)| describe(probes)).map_err(|error| format!("{error:#}"));
+            let _ = placed.set(described);
+            if let Ok((probes, started)) = found {
+                say!("overhead: windows decrypt TLS whose handshakes come from now on");
+                search(probes, &started, &sessions, &is_over);
             }
-        })?;
-        Ok(Self { is_over, description })
+        };
+        Builder::new().name("tls-probes".to_owned()).spawn(keep)?;
+        Ok(keeper)
+    }
+
+    /// Returns the libraries with probes and the processes whose secrets cannot be taken, or why no probe could be placed; `None` before
+    /// the probes are placed.
+    pub fn placed(&self) -> Option<&Result<String, String>> {
+        self.placed.get()
+    }
+
+    /// Waits until the probes are placed.
+    pub fn wait(&self) -> &Result<String, String> {
+        loop {
+            match self.placed() {
+                Some(placed) => return placed,
+                None => sleep(POLL),
+            }
+        }
     }
 }
 
@@ -67,21 +73,39 @@ impl Drop for TlsSecretKeeper {
     }
 }
 
-fn repeat(
-    name: &str,
-    interval: Duration,
-    is_over: &Arc<AtomicBool>,
-    mut work: impl FnMut() + Send + 'static,
-) -> Result<()> {
+/// Places the probes, and starts to keep secrets. Returns the processes that start a program, too.
+fn place(ports: &[u16], sessions: &Arc<KeptSessions>, is_over: &Arc<AtomicBool>) -> Result<(TlsProbes, Receiver<u32>)> {
+    let mut options = TlsOptions::new(TlsProcesses::Auto, ports);
+    (options.sockets, options.ring_bytes) = (true, RING_BYTES);
+    let (probes, mut secrets) = raised(|| TlsProbes::start(&options))?;
+    let (started, starts) = channel();
+    let mut sorter = SecretSorter { sessions: Arc::clone(sessions), latest: HashMap::new() };
     let is_over = Arc::clone(is_over);
-    let repeat = move || {
+    let poll = move || {
         while !is_over.load(Ordering::Acquire) {
-            work();
-            sleep(interval);
+            // Without secrets, connections stay encrypted, which is counted.
+            let _ = secrets.poll(|news| match news {
+                TlsNews::Started(pid) => started.send(pid).unwrap_or_default(),
+                news => sorter.take(news),
+            });
+            sleep(POLL);
         }
     };
-    Builder::new().name(name.to_owned()).spawn(repeat)?;
-    Ok(())
+    Builder::new().name("tls-keys".to_owned()).spawn(poll)?;
+    Ok((probes, starts))
+}
+
+/// Searches for new libraries. Erases all secrets if events were lost: one may have been the end of a connection.
+fn search(mut probes: TlsProbes, started: &Receiver<u32>, sessions: &KeptSessions, is_over: &AtomicBool) {
+    let mut lost = 0;
+    while !is_over.load(Ordering::Acquire) {
+        raised(|| probes.search(started.try_iter()));
+        let now = probes.counts().unwrap_or_default().lost;
+        if std::mem::replace(&mut lost, now) < now {
+            sessions.erase_all();
+        }
+        sleep(SEARCH);
+    }
 }
 
 /// Joins secrets and sockets to handshakes.

@@ -90,6 +90,18 @@ impl WindowPlan {
         self.learned.check(self.number, &sockets);
     }
 
+    /// Returns what samples the operations from this time on.
+    fn dissector(&self, link_header: u64, from_ns: u64) -> Dissector<OperationSampler> {
+        let sampler = OperationSampler::new(self.number, link_header, from_ns);
+        self.sessions.begin_capture(from_ns);
+        let keys = Arc::new(KeyLog::for_part(Arc::clone(&self.sessions)));
+        let given = self.selection.given.with_learned(Arc::clone(&self.learned), self.number);
+        let selection = Selection { given, ..self.selection.clone() };
+        let mut dissector = Dissector::new(selection, sampler).within(MOST_HELD).with_keys(keys);
+        dissector.listen(true);
+        dissector
+    }
+
     /// Captures the operations that start in the window, on all interfaces of the namespace, until they are answered and acknowledged.
     pub fn capture(&self) -> Result<CapturedWindow> {
         self.check_learned();
@@ -100,13 +112,7 @@ impl WindowPlan {
         let mut counting = Some(counting.start());
         let mut unsure = reading.elapsed();
         let (from_ns, mut due) = (unix_ns(), Instant::now() + self.length);
-        let sampler = OperationSampler::new(self.number, link_header(source.link_type()), from_ns);
-        self.sessions.begin_capture(from_ns);
-        let keys = Arc::new(KeyLog::for_part(Arc::clone(&self.sessions)));
-        let given = self.selection.given.with_learned(Arc::clone(&self.learned), self.number);
-        let selection = Selection { given, ..self.selection.clone() };
-        let mut dissector = Dissector::new(selection, sampler).within(MOST_HELD).with_keys(keys);
-        dissector.listen(true);
+        let mut dissector = self.dissector(link_header(source.link_type()), from_ns);
         let (mut frames, mut work, mut handed_over) = (0_u64, Ok(None), Instant::now());
         let mut end_ns = u64::MAX;
         source.wait_until(Some(due));

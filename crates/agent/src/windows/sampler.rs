@@ -18,8 +18,6 @@ pub struct OperationSampler {
     rows: BTreeMap<TrafficPart, RowId>,
     parts: Vec<TrafficPart>,
     latest_row: RowId,
-    /// The row of TLS without its plain text: a stretch of bytes, no operation.
-    encrypted_row: Option<RowId>,
     connections: HashMap<u64, SampledConnection>,
     /// Number of the connection of the current frame.
     current: u64,
@@ -73,7 +71,6 @@ impl OperationSampler {
             rows: BTreeMap::new(),
             parts: Vec::new(),
             latest_row: RowId(0),
-            encrypted_row: None,
             connections: HashMap::new(),
             current: 0,
             now_ns: 0,
@@ -135,7 +132,9 @@ impl OperationSampler {
     }
 
     fn label(&mut self, op: u64, row: RowId) {
-        let is_encrypted = self.encrypted_row == Some(row);
+        let part = usize::try_from(row.0).ok().and_then(|row| self.parts.get(row));
+        // TLS without its plain text: a stretch of bytes, no operation.
+        let is_encrypted = part.is_some_and(|part| part.name() == ENCRYPTED);
         let Some(operation) = self.operation(op) else { return };
         operation.row = Some(row);
         if is_encrypted && !std::mem::replace(&mut operation.is_encrypted, true) {
@@ -220,12 +219,10 @@ impl Tally for OperationSampler {
         let (name, statement) = (key.name.to_owned(), key.statement.to_owned());
         let part = TrafficPart::Operations { class: key.class, protocol: key.protocol, name, statement };
         let next = RowId(self.parts.len() as u64);
-        let is_encrypted = key.name == ENCRYPTED;
         self.latest_row = *self.rows.entry(part).or_insert_with_key(|part| {
             self.parts.push(part.clone());
             next
         });
-        self.encrypted_row = self.encrypted_row.or(is_encrypted.then_some(self.latest_row));
         self.latest_row
     }
 
@@ -283,8 +280,9 @@ impl Listener for OperationSampler {
 mod tests {
     use super::*;
     use overhead_capture::{FileSource, FrameSource, NextFrame};
-    use overhead_dissect::{Dissector, GivenStatements, LearnedStatements, PREPARED_BEFORE, Selection};
+    use overhead_dissect::{Dissector, GivenStatements, KeyLog, LearnedStatements, PREPARED_BEFORE, Selection};
     use overhead_model::Frame;
+    use std::collections::BTreeSet;
     use std::path::Path;
     use std::sync::Arc;
 
@@ -326,6 +324,37 @@ mod tests {
         let mut sum = WindowSample::default();
         dissector.finish().0.into_samples().values().for_each(|sample| sum.add(sample));
         sum
+    }
+
+    /// TLS of two protocols, without keys.
+    #[test]
+    fn tls_that_a_window_meets_open_is_a_part_of_its_own() {
+        let places = [("postgres-tls12", (7432, Protocol::Pgwire)), ("redis-tls13", (7379, Protocol::Resp))];
+        let ports = places.iter().map(|(_, (port, protocol))| (*port, vec![*protocol])).collect();
+        let selection = Selection { ports, ..Selection::default() };
+        let keys = Arc::new(KeyLog::for_part(Arc::default()));
+        let mut dissector = Dissector::new(selection, OperationSampler::new(7, LINK, 0)).with_keys(keys);
+        dissector.listen(true);
+        let mut bytes = 0;
+        for (session, _) in places {
+            let frames = recorded(session);
+            // After the handshake.
+            for (frame, frame_bytes) in frames.iter().skip(frames.len() * 2 / 3) {
+                dissector.frame(&Frame { bytes: frame_bytes, ..*frame });
+                bytes += u64::from(frame.original_len);
+            }
+        }
+        assert!(dissector.tally_mut().is_settled(), "no window waits for its end");
+        dissector.tally_mut().is_over = true;
+        let samples = dissector.finish().0.into_samples();
+        let parts: Vec<_> = samples.values().flat_map(|sample| &sample.parts).collect();
+        let encrypted = parts.iter().filter(|(part, _)| part.name() == ENCRYPTED);
+        let encrypted: Vec<_> = encrypted.map(|(part, sums)| (part.protocol(), sums.count, sums.wire_bytes)).collect();
+        let protocols: BTreeSet<_> = encrypted.iter().map(|(protocol, ..)| *protocol).collect();
+        assert_eq!(protocols, BTreeSet::from([Some(Protocol::Pgwire), Some(Protocol::Resp)]), "{parts:?}");
+        assert!(encrypted.iter().all(|(_, count, _)| *count == 0));
+        let shown: u64 = encrypted.iter().flat_map(|(_, _, sides)| sides).sum();
+        assert!(shown * 10 > bytes * 8, "{shown} of {bytes}: {parts:?}");
     }
 
     /// A window sees statements being prepared, and a later one their executions.
