@@ -41,15 +41,24 @@ throughput = 0.5
 [windows]
 length = "100ms"
 every = "700ms"
+
+[names]
+"pgbench" = "bench"
 """
 
 
 class Agent:
-    def __init__(self, folder, keys):
+    def __init__(self, ends, folder, keys):
         (folder / "agent.toml").write_text(CONFIG.replace("KEYS", keys))
         self.log = open(folder / f"log-{keys}", "w+")
         self.process = subprocess.Popen([OVERHEAD, "agent", "--config", folder / "agent.toml"], stdout=self.log, stderr=self.log)
-        wait_for(self.text, "the agent's metrics", 60)
+        ends.callback(self.process.kill)
+        try:
+            wait_for(self.text, "the agent's metrics", 60)
+        except TimeoutError as error:
+            sys.exit(f"{error}: {self.end()}")
+        if keys == "true":
+            wait_for(lambda: "from now on" in (folder / f"log-{keys}").read_text(), "the probes", 120)
 
     def text(self, path="metrics"):
         with contextlib.suppress(urllib.error.URLError, ConnectionError):
@@ -94,10 +103,10 @@ class Pool:
         [thread.join() for thread in self.threads]
 
 
-def observe(folder, name, keys, key_log):
+def observe(kept, folder, name, keys, key_log):
     """Returns the bytes of each server's statements in two periods over the pools, of them those of the statement with text; what else is
     counted; and all that the agent shows."""
-    agent, servers = Agent(folder, keys), {"redis": REDIS_PORT, "postgres": POSTGRES_PORT}
+    agent, servers = Agent(kept, folder, keys), {"redis": REDIS_PORT, "postgres": POSTGRES_PORT}
     # Other servers of this host may be busy.
     ours = {system: {"system": system, "server": f"127.0.0.1:{port}"} for system, port in servers.items()}
 
@@ -122,6 +131,9 @@ def observe(folder, name, keys, key_log):
         wait_for(lambda: agent.sum("windows") > windows + 30, "30 windows", 60)
         wait_for(lambda: all(statements(system)[0] > before[system][0] for system in ours), "a period", 60)
         check(f"{name}: no connection was opened meanwhile", opened(), connections)
+        own = pathlib.Path("/proc/self/comm").read_text().strip()
+        for system, client in (("redis", own), ("postgres", "bench")):
+            check(f"{name}: the client of {system} is named {client}", agent.sum("wire_bytes", client_name=client, **ours[system]) > 0)
         found = {system: [now - then for now, then in zip(statements(system), before[system])] for system in ours}
         counted = {metric: agent.sum(metric) for metric in ("encrypted_wire_bytes", "tls_connections", "tls_missed_connections")}
         shown = [agent.text(), agent.text("rows")]
@@ -131,9 +143,9 @@ def observe(folder, name, keys, key_log):
     return found, counted, [*shown, agent.end()]
 
 
-def prepared(folder):
+def prepared(kept, folder):
     """A window that sees statements being prepared remembers them for later windows."""
-    agent, place = Agent(folder, "true"), {"system": "postgres", "server": f"127.0.0.1:{POSTGRES_PORT}"}
+    agent, place = Agent(kept, folder, "true"), {"system": "postgres", "server": f"127.0.0.1:{POSTGRES_PORT}"}
     environment = {**os.environ, "PGSSLMODE": "disable", "PGHOST": "127.0.0.1", "PGPORT": str(POSTGRES_PORT), "PGUSER": "postgres"}
     for _ in range(40):
         with contextlib.ExitStack() as ends:
@@ -169,7 +181,7 @@ def main():
         database = postgres(ends, folder, POSTGRES_PORT, tls=files)
         must("pgbench", "-i", "-q", "-h", database, "-p", str(POSTGRES_PORT), "-U", "postgres", "postgres")
         key_log = folder / "keys"
-        found, counted, shown = observe(folder, "with tls-keys", "true", key_log)
+        found, counted, shown = observe(ends, folder, "with tls-keys", "true", key_log)
         for system, (total, text, _) in found.items():
             check(f"with tls-keys: statements of {system} have text ({text:.0f} of {total:.0f} B)", text > 0.95 * total > 0)
         check("with tls-keys: secrets are kept", counted["tls_connections"] >= POOL + 3)
@@ -181,14 +193,14 @@ def main():
         check("with tls-keys: the summary has a line about TLS", "TLS: secrets of" in shown[2])
         dry = run([OVERHEAD, "agent", "--config", folder / "agent.toml", "--dry-run"])
         check("a dry run names the libraries with probes", "probes at TLS handshakes: " in dry.stdout and "libssl" in dry.stdout)
-        found, counted, shown = observe(folder, "without", "false", key_log)
+        found, counted, shown = observe(ends, folder, "without", "false", key_log)
         for system, (total, text, encrypted) in found.items():
             check(f"without: no statement of {system} has text", text, 0.0)
             if not check(f"without: the bytes of {system} are encrypted ({encrypted:.0f} of {total:.0f} B)", encrypted > 0.95 * total > 0):
                 print("".join(line + "\n" for line in shown[0].splitlines() if f'system="{system}"' in line and "statement_wire_bytes_total{" in line))
         check("without: the metric has them", counted["encrypted_wire_bytes"] > sum(encrypted for _, _, encrypted in found.values()) - 1)
         check("without: no secret is kept", counted["tls_connections"], 0.0)
-        prepared(folder)
+        prepared(ends, folder)
     finish()
 
 

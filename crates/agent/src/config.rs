@@ -1,5 +1,6 @@
 //! The agent's settings: a TOML file with a default for every key.
 
+use super::names::ServiceNames;
 use super::zones::{ZoneMap, ZonePrices, quoted};
 use overhead_dissect::GivenStatements;
 use overhead_reading::read_statements;
@@ -76,6 +77,12 @@ pub struct AgentConfig {
     /// Zones of the file and of the table together.
     #[serde(skip)]
     pub zones: ZoneMap,
+    /// Empty after reading.
+    #[serde(rename = "names")]
+    name_table: BTreeMap<String, String>,
+    /// Names of clients.
+    #[serde(skip)]
+    pub names: ServiceNames,
     /// Prices of bytes by pair of zones.
     #[serde(rename = "price")]
     pub prices: ZonePrices,
@@ -103,6 +110,8 @@ impl Default for AgentConfig {
             zones_file: None,
             zone_table: BTreeMap::new(),
             zones: ZoneMap::default(),
+            name_table: BTreeMap::new(),
+            names: ServiceNames::default(),
             prices: ZonePrices::default(),
         }
     }
@@ -225,6 +234,7 @@ impl AgentConfig {
             archive.folder = folder.join(&archive.folder);
         }
         config.zones = ZoneMap::new(&take(&mut config.zone_table), path.as_deref().zip(lines.as_deref()))?;
+        config.names = ServiceNames::new(&take(&mut config.name_table))?;
         config.prices.check(&config.zones)?;
         Ok(config)
     }
@@ -394,7 +404,9 @@ fn located(text: &str, mut error: toml::de::Error) -> String {
     let path = path.map(|path| path.trim_matches('`'));
     let fix = match path {
         Some("price") => ": write [[price]], with from, to and price".to_owned(),
-        Some(path) if path.starts_with("zones.") => ": write \"10.1.0.0/16\" = \"a\", both in quotes".to_owned(),
+        Some(path) if path.starts_with("zones.") || path.starts_with("names.") => {
+            ": write \"10.1.0.0/16\" = \"a\", both in quotes".to_owned()
+        }
         Some(_) if message.starts_with("unknown field") => format!(": {ABOVE}"),
         _ => String::new(),
     };
@@ -447,6 +459,8 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
 [zones]\n"::1" = "a"\n"::1" = "b" => line 3, column 1: "::1": duplicate key
 [zones]\n"10.0.0.1/8" = "a" => [zones], "10.0.0.1/8": 10.0.0.1/8 has host bits set: write 10.0.0.0/8
 [zones]\n"0::1" = "b"\n"::1/128" = "a" => [zones], "::1/128": zone a, but [zones], "0::1", gives it zone b: remove one
+[names]\n10.1.0.0 = "a" => line 2, column 1: names.10: invalid type: map, expected a string: write "10.1.0.0/16" = "a", both in quotes
+[names]\n"10.0.0.1/8" = "a" => [names], "10.0.0.1/8": 10.0.0.1/8 has host bits set: write 10.0.0.0/8
 [price]\nfrom = "a" => line 1, column 1: price: invalid type: map, expected a sequence: write [[price]], with from, to and price
 [[price]]\nfrom = "a" => line 1, column 1: price: missing field `to`: write [[price]], with from, to and price
 [[price]]\nfrom = "a"\nto = "*"\nprice = 5 => line 4, column 9: price.price: write it in quotes, as "0.01/GB"

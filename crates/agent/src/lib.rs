@@ -10,6 +10,7 @@ mod config;
 mod flows;
 mod governor;
 mod metrics;
+mod names;
 mod otlp;
 mod secrets;
 mod servers;

@@ -147,6 +147,7 @@ fn flow_labels(flow: &FlowTraffic) -> SeriesLabels<'_> {
     let own = [
         ("seen_at", seen_at(flow.at_server)),
         ("client", flow.client.as_str()),
+        ("client_name", &flow.client_name),
         ("client_container", &flow.client_container),
     ];
     [&server_labels(&flow.server)[..], &own, &zone_labels(&flow.zones)].concat()

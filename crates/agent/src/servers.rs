@@ -5,10 +5,10 @@ use overhead_capture::live::NetworkNamespace;
 use overhead_containers::{HostContainers, RunningContainer};
 use overhead_dissect::Selection;
 use overhead_host::databases::{self, Database};
-use overhead_kernel::{own_network_namespace, raised};
+use overhead_kernel::{ClientOfServer, own_network_namespace, raised, tcp_clients};
 use overhead_model::Protocol;
 use overhead_report::text::clean;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
@@ -42,6 +42,8 @@ pub struct WatchedServers {
     named: Vec<u16>,
     /// Names of containers by the inodes of their control groups, also of those that have ended.
     groups: HashMap<u64, String>,
+    /// Names of the processes of clients on this host.
+    clients: HashMap<(ServerEnd, IpAddr), BTreeSet<String>>,
     pub ports: Vec<u16>,
 }
 
@@ -58,7 +60,8 @@ impl WatchedServers {
         ports.sort_unstable();
         ports.dedup();
         let groups = control_groups(containers);
-        Ok(Self { databases, named: named.to_vec(), groups, ports })
+        let clients = clients_of(&ports);
+        Ok(Self { databases, named: named.to_vec(), groups, clients, ports })
     }
 
     /// Returns the protocols that each port may have. The content decides on ports that the user named.
@@ -107,8 +110,16 @@ impl WatchedServers {
         self.groups.get(&group).map(String::as_str)
     }
 
-    /// Keeps the names of containers that have ended since an earlier search.
+    /// Returns the names of the processes of a client, as far as they are on this host.
+    pub fn processes(&self, server: &ServerEnd, client: IpAddr) -> Option<&BTreeSet<String>> {
+        self.clients.get(&(*server, client))
+    }
+
+    /// Keeps the names of containers and processes that have ended since an earlier search.
     pub fn remember(&mut self, before: Self) {
+        if before.clients.len() < GROUPS {
+            before.clients.into_iter().for_each(|(client, names)| _ = self.clients.entry(client).or_insert(names));
+        }
         if before.groups.len() < GROUPS {
             self.groups = before.groups.into_iter().chain(std::mem::take(&mut self.groups)).collect();
         }
@@ -132,6 +143,17 @@ pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
         }
     }
     found
+}
+
+/// Returns the names of the processes of this host's clients. Without rights, they have none.
+fn clients_of(ports: &[u16]) -> HashMap<(ServerEnd, IpAddr), BTreeSet<String>> {
+    let mut clients = HashMap::<_, BTreeSet<String>>::new();
+    for (ClientOfServer { network_namespace, client, server }, names) in
+        raised(|| tcp_clients(ports)).unwrap_or_default()
+    {
+        clients.entry((ServerEnd::new(server, network_namespace), client)).or_default().extend(names);
+    }
+    clients
 }
 
 /// Returns the names of containers by the inodes of their control groups (version 2), which identify the owners of sockets.

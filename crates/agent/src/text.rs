@@ -7,7 +7,7 @@ use super::servers::WatchedServers;
 use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, names};
 use super::work::ServerWork;
 use overhead_dissect::KeptCounts;
-use overhead_report::text::number::bytes_label;
+use overhead_report::text::number::{bytes_label, significant};
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Statements shown for each server.
 const STATEMENTS: usize = 5;
+/// Seconds of 30 days.
+const MONTH_S: f64 = 30.0 * 86_400.0;
 /// Characters shown of a statement.
 const WIDTH: usize = 44;
 
@@ -25,12 +27,16 @@ pub fn summary(totals: &AgentTotals) -> String {
         let zones = servers.entry(title(&flow.server, flow.at_server)).or_default();
         zones.entry(&flow.zones).and_modify(|sums| sums.add(flow)).or_insert_with(|| flow.clone());
     }
+    let seconds = totals.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let mut out = String::new();
     for (server_title, zones) in servers {
         let _ = writeln!(out, "{server_title}");
         for (pair, sums) in zones {
             let [client, server] = pair;
-            let cost = sums.costs.map_or_else(String::new, |costs| format!(", cost {:.6}", costs.iter().sum::<f64>()));
+            let cost = sums.costs.map(|costs| costs.iter().sum::<f64>());
+            let cost = cost.map_or_else(String::new, |cost| {
+                format!(", cost {cost:.6}, at this rate {} in 30 days", significant(cost * MONTH_S / seconds))
+            });
             let [requests, responses] = wire_bytes(&sums.totals).map(grouped);
             let _ = writeln!(
                 out,

@@ -40,6 +40,8 @@ pub struct FlowTraffic {
     pub server: ServerLabels,
     pub at_server: bool,
     pub client: String,
+    /// Name of its service or process; empty if it has none.
+    pub client_name: String,
     /// Empty if the client is not in a container of this host.
     pub client_container: String,
     pub zones: [String; 2],
@@ -124,8 +126,9 @@ fn merged<T, K: Ord>(items: impl IntoIterator<Item = T>, labels: impl Fn(&T) -> 
 
 fn merged_flows(flows: impl IntoIterator<Item = FlowTraffic>) -> Vec<FlowTraffic> {
     let labels = |flow: &FlowTraffic| {
-        let FlowTraffic { server, at_server, client, client_container, zones, .. } = flow;
-        (server.clone(), *at_server, client.clone(), client_container.clone(), zones.clone())
+        let FlowTraffic { server, at_server, client, client_name, client_container, zones, .. } = flow;
+        let client = (client.clone(), client_name.clone(), client_container.clone());
+        (server.clone(), *at_server, client, zones.clone())
     };
     merged(flows, labels, FlowTraffic::add)
 }
@@ -211,10 +214,13 @@ impl AgentBooks {
             Some(_) => String::new(),
             None => OTHER.to_owned(),
         };
+        let name = |client| self.config.names.name(client, self.servers.processes(&key.server, client));
+        let client_name = key.client.map(name).unwrap_or_default();
         let costs = costs(&self.config.prices, &key.zones, wire_bytes(totals));
         let (server, zones) = (self.server(&key.server), zone_names(&key.zones));
         let client_container = self.servers.container_of_group(key.client_group).unwrap_or_default().to_owned();
-        FlowTraffic { server, at_server: key.at_server, client, client_container, zones, totals: *totals, costs }
+        let (at_server, totals) = (key.at_server, *totals);
+        FlowTraffic { server, at_server, client, client_name, client_container, zones, totals, costs }
     }
 
     /// Returns the parts, largest first. Merges parts with the same key, server and zones.
@@ -255,6 +261,7 @@ impl AgentBooks {
         let flow_row = |flow: FlowTraffic| AgentFlowRow {
             key: row_key(flow.server, flow.at_server, flow.zones),
             client: flow.client,
+            client_name: flow.client_name,
             client_container: flow.client_container,
             wire_bytes: wire_bytes(&flow.totals),
             payload_bytes: [flow.totals.sent.payload_bytes, flow.totals.received.payload_bytes],

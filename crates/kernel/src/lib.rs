@@ -23,6 +23,7 @@
 
 mod background;
 mod bpf;
+mod clients;
 mod clock;
 mod convert;
 mod counters;
@@ -47,6 +48,7 @@ mod timing;
 mod tls;
 mod totals;
 
+pub use clients::{ClientOfServer, tcp_clients};
 pub use counters::KernelCounters;
 pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
 pub use discover::{UnixServer, own_network_namespace, unix_servers};
