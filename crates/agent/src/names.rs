@@ -32,7 +32,7 @@ impl ServiceNames {
             let kept: String = long.chars().take(15).collect();
             return Err(format!("[names], {long:?}: no process has a name of more than 15 bytes: write {kept:?}"));
         }
-        Ok(Self { networks: ZoneMap::of_names(&networks)?, processes })
+        Ok(Self { networks: ZoneMap::from_names(&networks)?, processes })
     }
 
     /// Returns the name of a client, of which these processes of this host are known; empty if it has none.

@@ -1,7 +1,7 @@
 //! The secrets of TLS connections while these are open, so that windows can decrypt those that they meet open.
 
 use anyhow::Result;
-use overhead_dissect::{HandshakeId, KeptSessions, StreamPlace};
+use overhead_dissect::{ConnectionPlace, HandshakeId, KeptSessions};
 use overhead_kernel::{
     HandshakeSocket, SeenSecret, TlsNews, TlsOptions, TlsProbes, TlsProcesses, TlsUnsupported, raised,
 };
@@ -129,14 +129,18 @@ impl SecretSorter {
                 }
                 self.latest.insert(*tid, id);
             }
-            TlsNews::Socket { tid, socket: HandshakeSocket { local, remote, next_sent, next_read } } => {
-                let place = StreamPlace { ends: [local, remote], next: [next_sent, next_read] };
-                self.latest.get(&tid).into_iter().for_each(|id| self.sessions.add_connection(id, place));
+            TlsNews::Socket { tid, socket } => {
+                self.latest.get(&tid).into_iter().for_each(|id| self.sessions.add_connection(id, place_of(&socket)));
             }
-            TlsNews::Closed(ends) => self.sessions.erase(ends),
+            TlsNews::Closed(socket) => self.sessions.erase(place_of(&socket)),
             TlsNews::Started(_) => {}
         }
     }
+}
+
+fn place_of(socket: &HandshakeSocket) -> ConnectionPlace {
+    let HandshakeSocket { network_namespace, local, remote, next_sent, next_read } = *socket;
+    ConnectionPlace { network_namespace, ends: [local, remote], next: [next_sent, next_read] }
 }
 
 fn describe(probes: &TlsProbes) -> String {
@@ -177,6 +181,7 @@ mod tests {
         };
         let [one, other] = [secret(1, 10, &[1; 32]), secret(2, 20, &[2; 32])];
         let socket = |port: u16| HandshakeSocket {
+            network_namespace: 9,
             local: ([10, 0, 0, 9], port).into(),
             remote: ([10, 0, 0, 1], 5432).into(),
             next_sent: 1,
@@ -189,7 +194,7 @@ mod tests {
         sorter.take(TlsNews::Socket { tid: 1, socket: socket(1) });
         sorter.take(TlsNews::Socket { tid: 2, socket: socket(2) });
         assert_eq!(sessions.counts().kept, 2);
-        sorter.take(TlsNews::Closed([socket(1).remote, socket(1).local]));
+        sorter.take(TlsNews::Closed(HandshakeSocket { local: socket(1).remote, remote: socket(1).local, ..socket(1) }));
         assert_eq!(sessions.counts().kept, 1);
         assert!(!format!("{sorter:?}", sorter = sorter.sessions).contains("[1, 1"), "secrets are not shown");
     }

@@ -94,7 +94,7 @@ impl WindowPlan {
     fn dissector(&self, link_header: u64, from_ns: u64) -> Dissector<OperationSampler> {
         let sampler = OperationSampler::new(self.number, link_header, from_ns);
         self.sessions.begin_capture(from_ns);
-        let keys = Arc::new(KeyLog::for_part(Arc::clone(&self.sessions)));
+        let keys = Arc::new(KeyLog::for_part(Arc::clone(&self.sessions), self.number));
         let given = self.selection.given.with_learned(Arc::clone(&self.learned), self.number);
         let selection = Selection { given, ..self.selection.clone() };
         let mut dissector = Dissector::new(selection, sampler).within(MOST_HELD).with_keys(keys);

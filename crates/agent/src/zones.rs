@@ -115,17 +115,17 @@ impl ZoneMap {
         for line in keys.clone().chain(lines.clone()) {
             line?.check_zone()?;
         }
-        Self::of_lines("zone", keys.chain(lines))
+        Self::from_lines("zone", keys.chain(lines))
     }
 
     /// Builds a map of names from the networks of `[names]`.
-    pub fn of_names(table: &BTreeMap<String, String>) -> Result<Self, String> {
+    pub fn from_names(table: &BTreeMap<String, String>) -> Result<Self, String> {
         let lines = table.iter();
         let lines = lines.map(|(network, zone)| Ok(ZoneLine { place: format!("[names], {network:?}"), network, zone }));
-        Self::of_lines("name", lines)
+        Self::from_lines("name", lines)
     }
 
-    fn of_lines<'a>(what: &str, lines: impl Iterator<Item = Result<ZoneLine<'a>, String>>) -> Result<Self, String> {
+    fn from_lines<'a>(what: &str, lines: impl Iterator<Item = Result<ZoneLine<'a>, String>>) -> Result<Self, String> {
         let mut known: HashMap<ZonePrefix, ZoneLine<'_>> = HashMap::new();
         for line in lines {
             let line = line?;

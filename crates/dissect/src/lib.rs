@@ -47,5 +47,5 @@ pub use model::{CHECK_SEQUENCE, GAP, LinkModel, ModelTotals, PREAMBLE};
 pub use overhead_protocols::statement::PREPARED_BEFORE;
 pub use overhead_protocols::{GivenStatements, LearnedCounts, LearnedStatements};
 pub use select::{PortVerdict, Selection};
-pub use tls::{ENCRYPTED, HandshakeId, KeptCounts, KeptSessions, KeyLog, KeySupply, SecretOrigin, StreamPlace};
+pub use tls::{ConnectionPlace, ENCRYPTED, HandshakeId, KeptCounts, KeptSessions, KeyLog, KeySupply, SecretOrigin};
 pub use totals::Totals;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A network namespace, and the ends of a connection as it shows them, the lesser first.
 type ConnectionId = (u32, [SocketAddr; 2]);
 
-/// What the table takes for an entry beside its texts, in bytes.
+/// Size of an entry beside its texts, in bytes.
 const ENTRY_BYTES: usize = 128;
 
 /// Numbers of remembered statements.

@@ -332,7 +332,7 @@ mod tests {
         let places = [("postgres-tls12", (7432, Protocol::Pgwire)), ("redis-tls13", (7379, Protocol::Resp))];
         let ports = places.iter().map(|(_, (port, protocol))| (*port, vec![*protocol])).collect();
         let selection = Selection { ports, ..Selection::default() };
-        let keys = Arc::new(KeyLog::for_part(Arc::default()));
+        let keys = Arc::new(KeyLog::for_part(Arc::default(), 7));
         let mut dissector = Dissector::new(selection, OperationSampler::new(7, LINK, 0)).with_keys(keys);
         dissector.listen(true);
         let mut bytes = 0;

@@ -27,22 +27,34 @@ pub struct HandshakeId {
 
 /// A TCP connection, and the sequence numbers of the bytes that each end sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamPlace {
+pub struct ConnectionPlace {
+    /// Number of that of the ends; only loopback addresses need it, of which each namespace has its own.
+    pub network_namespace: u32,
     pub ends: [SocketAddr; 2],
     pub next: [u32; 2],
 }
 
-impl StreamPlace {
+impl ConnectionPlace {
     /// Puts the lesser end first. Returns whether that swapped the ends.
     fn sorted(self) -> (Self, bool) {
         if self.ends[0] <= self.ends[1] { (self, false) } else { (self.swapped(), true) }
     }
 
     pub(crate) fn swapped(self) -> Self {
-        let Self { ends: [one, other], next: [first, second] } = self;
-        Self { ends: [other, one], next: [second, first] }
+        let Self { network_namespace, ends: [one, other], next: [first, second] } = self;
+        Self { network_namespace, ends: [other, one], next: [second, first] }
+    }
+
+    /// Returns what identifies the connection, and whether the first end is the second one there.
+    fn key(self) -> (SessionKey, bool) {
+        let (Self { network_namespace, ends, .. }, is_swapped) = self.sorted();
+        let is_loopback = ends.iter().any(|end| end.ip().is_loopback());
+        ((if is_loopback { network_namespace } else { 0 }, ends), is_swapped)
     }
 }
+
+/// A network namespace, or 0, and the ends of a connection, the lesser first.
+type SessionKey = (u32, [SocketAddr; 2]);
 
 /// Secrets of one handshake, as far as known.
 #[derive(Debug, Default)]
@@ -119,7 +131,7 @@ impl KeptSession {
     }
 }
 
-/// What became of sessions since the start.
+/// Numbers of sessions; those missed and without room since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeptCounts {
     /// Connections with secrets now.
@@ -132,8 +144,7 @@ pub struct KeptCounts {
 
 #[derive(Debug, Default)]
 struct SessionBook {
-    /// By their ends, the lesser first.
-    sessions: HashMap<[SocketAddr; 2], KeptSession>,
+    sessions: HashMap<SessionKey, KeptSession>,
     /// With the time of their first secret, Unix nanoseconds.
     handshakes: HashMap<HandshakeId, (u64, Arc<SessionSecrets>)>,
     counts: KeptCounts,
@@ -170,17 +181,17 @@ impl KeptSessions {
     }
 
     /// Adds a connection that may be the handshake's.
-    pub fn add_connection(&self, id: &HandshakeId, place: StreamPlace) {
+    pub fn add_connection(&self, id: &HandshakeId, place: ConnectionPlace) {
         let mut book = self.book();
         let Some((_, secrets)) = book.handshakes.get(id) else { return };
-        let (secrets, (StreamPlace { ends, next }, _)) = (Arc::clone(secrets), place.sorted());
-        if book.sessions.len() >= limits::KEPT_SESSIONS && !book.sessions.contains_key(&ends) {
+        let (secrets, (key, _), (place, _)) = (Arc::clone(secrets), place.key(), place.sorted());
+        if book.sessions.len() >= limits::KEPT_SESSIONS && !book.sessions.contains_key(&key) {
             book.counts.without_room += 1;
             return;
         }
         let at = |position| KeptHalf { position, ..KeptHalf::default() };
-        let new = || KeptSession { halves: next.map(at), ..KeptSession::default() };
-        let session = book.sessions.entry(ends).or_insert_with(new);
+        let new = || KeptSession { halves: place.next.map(at), ..KeptSession::default() };
+        let session = book.sessions.entry(key).or_insert_with(new);
         let is_known = session.candidates.iter().any(|known| known.is_same(&secrets));
         if !is_known && !session.is_certain() && session.candidates.len() < limits::TRIED_SECRETS {
             session.candidates.push(secrets);
@@ -188,10 +199,10 @@ impl KeptSessions {
     }
 
     /// Erases the secrets of a connection that has ended.
-    pub fn erase(&self, ends: [SocketAddr; 2]) {
-        let (StreamPlace { ends, .. }, _) = StreamPlace { ends, next: [0; 2] }.sorted();
+    pub fn erase(&self, place: ConnectionPlace) {
+        let (key, _) = place.key();
         let mut book = self.book();
-        let ended = book.sessions.remove(&ends);
+        let ended = book.sessions.remove(&key);
         if let Some(secrets) = ended.iter().flat_map(|session| &session.candidates).next() {
             book.handshakes.retain(|_, (_, recent)| !Arc::ptr_eq(recent, secrets));
         }
@@ -226,7 +237,7 @@ impl KeptSessions {
     }
 }
 
-/// What one direction of a connection shows in a capture.
+/// One direction of a connection in a capture.
 #[derive(Clone, Copy, Debug, Default)]
 struct MetHalf {
     half: KeptHalf,
@@ -244,7 +255,7 @@ struct MetHalf {
 pub(super) struct MetConnection {
     sessions: Arc<KeptSessions>,
     /// Client first.
-    ends: [SocketAddr; 2],
+    place: ConnectionPlace,
     /// Its handshake was not captured.
     pub is_mid_stream: bool,
     candidates: Vec<Arc<SessionSecrets>>,
@@ -255,10 +266,10 @@ pub(super) struct MetConnection {
 
 impl MetConnection {
     /// Returns the connection at this place, the client's end first, as far as it is known.
-    pub fn new(sessions: Arc<KeptSessions>, place: StreamPlace, is_mid_stream: bool) -> Self {
+    pub fn new(sessions: Arc<KeptSessions>, place: ConnectionPlace, is_mid_stream: bool) -> Self {
         let mut met = Self {
             sessions,
-            ends: place.ends,
+            place,
             is_mid_stream,
             candidates: Vec::new(),
             halves: place.next.map(|first| MetHalf { first, ..MetHalf::default() }),
@@ -278,9 +289,9 @@ impl MetConnection {
         if self.has_secrets() {
             return;
         }
-        let (StreamPlace { ends, .. }, is_swapped) = StreamPlace { ends: self.ends, next: [0; 2] }.sorted();
+        let (key, is_swapped) = self.place.key();
         let book = self.sessions.book();
-        let Some(session) = book.sessions.get(&ends) else { return };
+        let Some(session) = book.sessions.get(&key) else { return };
         let is_free = |secrets: &&Arc<SessionSecrets>| !secrets.is_claimed.load(Ordering::Relaxed);
         let free: Vec<_> = session.candidates.iter().filter(is_free).cloned().collect();
         self.candidates = if session.is_certain() || free.is_empty() { session.candidates.clone() } else { free };
@@ -373,11 +384,11 @@ impl MetConnection {
 
     /// Keeps what the capture has found.
     pub fn keep(&self, handshake: Option<RecordKeys>) {
-        let (StreamPlace { ends, .. }, is_swapped) = StreamPlace { ends: self.ends, next: [0; 2] }.sorted();
+        let (key, is_swapped) = self.place.key();
         let mut book = self.sessions.book();
         let SessionBook { sessions, counts, .. } = &mut *book;
         // It may have ended.
-        let Some(session) = sessions.get_mut(&ends).filter(|_| self.has_secrets()) else { return };
+        let Some(session) = sessions.get_mut(&key).filter(|_| self.has_secrets()) else { return };
         if !self.is_mid_stream {
             if handshake.is_some() {
                 session.candidates.clone_from(&self.candidates);
@@ -394,7 +405,7 @@ impl MetConnection {
         counts.missed += u64::from(self.is_suspended);
         session.misses = if has_missed { session.misses + 1 } else { 0 };
         if session.misses >= limits::KEPT_MISSES {
-            sessions.remove(&ends);
+            sessions.remove(&key);
         }
     }
 }

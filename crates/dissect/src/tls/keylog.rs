@@ -81,6 +81,8 @@ pub struct KeyLog {
     frame_ns: AtomicU64,
     /// Absent unless the capture is one of several.
     sessions: Option<Arc<KeptSessions>>,
+    /// That of the capture; 0 if unknown.
+    pub(super) network_namespace: u32,
 }
 
 struct KnownSecret {
@@ -124,9 +126,10 @@ struct UnclaimedSecret {
 }
 
 impl KeyLog {
-    /// Returns a log without secrets of its own, for one of several captures that share sessions.
-    pub fn for_part(sessions: Arc<KeptSessions>) -> Self {
-        Self { sessions: Some(sessions), ..Self::default() }
+    /// Returns a log without secrets of its own, for one of several captures that share sessions. `network_namespace` is the
+    /// capture's.
+    pub fn for_part(sessions: Arc<KeptSessions>, network_namespace: u32) -> Self {
+        Self { sessions: Some(sessions), network_namespace, ..Self::default() }
     }
 
     pub(super) fn sessions(&self) -> Option<&Arc<KeptSessions>> {

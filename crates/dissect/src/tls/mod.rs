@@ -18,7 +18,7 @@ mod suite;
 mod tests;
 mod weave;
 
-pub use kept::{HandshakeId, KeptCounts, KeptSessions, StreamPlace};
+pub use kept::{ConnectionPlace, HandshakeId, KeptCounts, KeptSessions};
 pub use keylog::{KeyLog, KeySupply, SecretOrigin};
 pub use records::ENCRYPTED;
 
@@ -36,13 +36,15 @@ use std::sync::Arc;
 pub(crate) struct ConnectionKeys {
     log: Arc<KeyLog>,
     /// Absent unless the log shares sessions with those of other captures.
-    place: Option<Box<StreamPlace>>,
+    place: Option<Box<ConnectionPlace>>,
 }
 
 impl ConnectionKeys {
     /// `place` has the client's end first; absent if it is not known which end is the client.
-    pub(crate) fn new(log: Arc<KeyLog>, place: Option<StreamPlace>) -> Self {
-        let place = place.filter(|_| log.sessions().is_some()).map(Box::new);
+    pub(crate) fn new(log: Arc<KeyLog>, place: Option<ConnectionPlace>) -> Self {
+        let network_namespace = log.network_namespace;
+        let place = place.filter(|_| log.sessions().is_some());
+        let place = place.map(|place| Box::new(ConnectionPlace { network_namespace, ..place }));
         Self { log, place }
     }
 

@@ -4,9 +4,11 @@
 //! one. A gap may hide records, so the next numbers are tried after it ([`limits::RECORDS_LOST`]). If none of them opens a record,
 //! decryption of its direction ends.
 
+mod met;
+
 use super::crypt::{RecordOpener, next_secret};
 use super::hello::{HandshakeMessage, HandshakeScanner, ServerHello};
-use super::kept::{MetConnection, RecordKeys};
+use super::kept::MetConnection;
 use super::keylog::{ClientRandom, KeyLog, SecretLabel, SecretObjects, TlsSecret};
 use super::records::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use super::suite::CipherSuite;
@@ -131,21 +133,6 @@ impl TlsSession {
         }
     }
 
-    /// Returns whether another capture may have another part of the connection.
-    pub fn is_part(&self) -> bool {
-        self.met.is_some()
-    }
-
-    /// Keeps what other captures need of the connection.
-    pub fn keep(&self) {
-        let Some(met) = &self.met else { return };
-        let master = self.suite().filter(|(_, server, _)| !server.is_tls13).and_then(|(suite, server, random)| {
-            let master = self.keys.as_ref()?.get(SecretLabel::Master, &random)?;
-            Some(RecordKeys::Tls12 { suite, master, randoms: [random, server.random] })
-        });
-        met.keep(master);
-    }
-
     /// Returns whether both ends finished their handshake in readable records.
     pub fn is_established(&self) -> bool {
         self.directions.iter().all(|direction| direction.finished)
@@ -181,31 +168,6 @@ impl TlsSession {
             return RecordContent::Closed;
         }
         content
-    }
-
-    /// Notes a record of a connection whose secrets are kept. Returns whether its content can be decoded.
-    fn pass(&mut self, side: Side, record: WireRecord<'_>, content: RecordContent) -> bool {
-        let direction = &self.directions[side as usize];
-        let keys = direction.traffic.as_ref().filter(|_| direction.epoch == KeyEpoch::Application);
-        let keys = keys.map(|traffic| RecordKeys::Tls13 { suite: traffic.suite, secret: traffic.secret });
-        let is_opened = matches!(content, RecordContent::Opened(_) | RecordContent::Unread(_));
-        let opened = is_opened.then(|| (direction.sequence.saturating_sub(1), keys));
-        let record_bytes = (record.header.len() + record.length) as u64;
-        self.met.as_mut().is_none_or(|met| met.pass(side, record_bytes, opened))
-    }
-
-    /// Opens the first record of a connection met open, whose number is not known.
-    fn find(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
-        let Some(met) = self.met.as_mut().filter(|_| record.is_whole()) else { return false };
-        let open = |opener: &RecordOpener, number| opener.open(number, record.header, record.fragment, text);
-        let Some((keys, number)) = met.find(side, record.fragment.len(), open) else { return false };
-        let direction = &mut self.directions[side as usize];
-        direction.sequence = number + 1;
-        match keys {
-            RecordKeys::Tls13 { suite, secret } => direction.traffic = TrafficKeys::new(suite, secret),
-            RecordKeys::Tls12 { .. } => direction.opener = keys.opener(side),
-        }
-        true
     }
 
     /// Notes that bytes of `side` are missing.

@@ -642,10 +642,14 @@ impl Parts {
             parts.sessions.add_secret(id, "CLIENT_TRAFFIC_SECRET_0", &client[..len], 1);
             // The numbers are those before the client's last record.
             let next = [parts.next[0] - 74, parts.next[1]];
-            parts.sessions.add_connection(&id, StreamPlace { ends: Self::ends(), next }.swapped());
+            parts.sessions.add_connection(&id, Self::place(Self::ends(), next).swapped());
             parts.sessions.add_secret(id, "SERVER_TRAFFIC_SECRET_0", &server[..len], 1);
         }
         parts
+    }
+
+    fn place(ends: [SocketAddr; 2], next: [u32; 2]) -> ConnectionPlace {
+        ConnectionPlace { network_namespace: 7, ends, next }
     }
 
     fn ends() -> [SocketAddr; 2] {
@@ -674,13 +678,15 @@ impl Parts {
 
     /// Returns what a capture shows of the next requests: how many have an answer, and how many bytes are encrypted.
     fn capture(&mut self, requests: usize) -> (usize, u64) {
-        let place = StreamPlace { ends: Self::ends(), next: self.next };
-        let keys = ConnectionKeys::new(Arc::new(KeyLog::for_part(Arc::clone(&self.sessions))), Some(place));
+        let place = Self::place(Self::ends(), self.next);
+        let keys = ConnectionKeys::new(Arc::new(KeyLog::for_part(Arc::clone(&self.sessions), 7)), Some(place));
         self.sessions.begin_capture(2);
         let mut engine = ConnectionEngine::at(Resp::new(true), true, Some(keys));
         engine.secure_midway();
         let (mut transcript, sent) = (Transcript::default(), self.talk(requests));
-        sent.iter().for_each(|(side, bytes)| engine.bytes(*side, bytes, &mut transcript));
+        for (side, bytes) in &sent {
+            engine.bytes(*side, bytes, &mut transcript);
+        }
         engine.finish(&mut transcript);
         let bytes: usize = sent.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(Side::BOTH.map(|side| transcript.total(side)).iter().sum::<u64>(), bytes as u64);
@@ -699,7 +705,7 @@ fn captures_of_parts_find_the_numbers_of_records() {
             assert_eq!(parts.capture(5), (5, 0), "{suite:04x}, after {unseen}");
         }
         assert_eq!(parts.sessions.counts(), KeptCounts { kept: 1, ..KeptCounts::default() });
-        parts.sessions.erase(Parts::ends());
+        parts.sessions.erase(Parts::place(Parts::ends(), [0; 2]));
         assert!(matches!(parts.capture(5), (0, 1..)), "its keys are erased");
         assert_eq!(parts.sessions.counts(), KeptCounts::default());
     }
@@ -737,10 +743,27 @@ fn objects_that_are_used_again_have_new_secrets() {
     let ends = |port| [SocketAddr::from(([10, 0, 0, 9], port)), Parts::ends()[1]];
     for (port, seed) in [(1, 10), (2, 20)] {
         sessions.add_secret(id, "CLIENT_TRAFFIC_SECRET_0", &[seed; 32], 1);
-        sessions.add_connection(&id, StreamPlace { ends: ends(port), next: [0; 2] });
+        sessions.add_connection(&id, Parts::place(ends(port), [0; 2]));
     }
     let book = format!("{sessions:?}");
     assert!(!book.contains("10, 10") && book.contains("32 secret bytes"), "{book}");
-    sessions.erase(ends(1));
+    sessions.erase(Parts::place(ends(1), [0; 2]));
+    assert_eq!(sessions.counts().kept, 1);
+}
+
+#[test]
+fn each_network_namespace_has_loopback_connections_of_its_own() {
+    let sessions = KeptSessions::default();
+    let id = HandshakeId { pid: 7, object: 1, ..HandshakeId::default() };
+    sessions.add_secret(id, "CLIENT_TRAFFIC_SECRET_0", &[1; 32], 1);
+    let place = |network_namespace, client: [u8; 4]| {
+        let ends = [SocketAddr::from((client, 40_000)), SocketAddr::from(([127, 0, 0, 1], 6379))];
+        ConnectionPlace { network_namespace, ends, next: [0; 2] }
+    };
+    sessions.add_connection(&id, place(7, [127, 0, 0, 1]));
+    sessions.add_connection(&id, place(8, [127, 0, 0, 1]));
+    sessions.erase(place(9, [127, 0, 0, 1]));
+    assert_eq!(sessions.counts().kept, 2);
+    sessions.erase(place(8, [127, 0, 0, 1]));
     assert_eq!(sessions.counts().kept, 1);
 }

@@ -90,6 +90,8 @@ impl fmt::Debug for SeenSecret<'_> {
 /// A TCP socket of a process that finishes a handshake, perhaps the handshake's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandshakeSocket {
+    /// Inode number.
+    pub network_namespace: u32,
     pub local: SocketAddr,
     pub remote: SocketAddr,
     /// Sequence numbers of the next bytes to send and to read.
@@ -106,8 +108,8 @@ pub enum TlsNews<'a> {
         tid: u32,
         socket: HandshakeSocket,
     },
-    /// A reported socket has closed: its ends, local first.
-    Closed([SocketAddr; 2]),
+    /// A reported socket has closed.
+    Closed(HandshakeSocket),
     /// A process has started a program.
     Started(u32),
 }
@@ -357,11 +359,9 @@ fn is_in_kernel(program: &ProgramMut<'_>) -> bool {
 fn news_of(found: &tls_types::tls_socket) -> TlsNews<'static> {
     let ends = found.ends;
     let [local, remote] = [end(ends.local, ends.local_port), end(ends.remote, ends.remote_port)];
-    if found.is_closed != 0 {
-        return TlsNews::Closed([local, remote]);
-    }
-    let socket = HandshakeSocket { local, remote, next_sent: found.write_seq, next_read: found.copied_seq };
-    TlsNews::Socket { tid: found.tid, socket }
+    let (next_sent, next_read) = (found.write_seq, found.copied_seq);
+    let socket = HandshakeSocket { network_namespace: ends.netns, local, remote, next_sent, next_read };
+    if found.is_closed != 0 { TlsNews::Closed(socket) } else { TlsNews::Socket { tid: found.tid, socket } }
 }
 
 fn secret_of<'a>(event: &'a tls_types::tls_event, clock: &ClockStamp) -> Option<SeenSecret<'a>> {
@@ -386,14 +386,15 @@ mod tests {
         let mut socket = tls_types::tls_socket { tid: 7, write_seq: 1, copied_seq: 2, ..Default::default() };
         socket.ends.local = crate::opened::words("10.0.0.1".parse().unwrap());
         socket.ends.remote = crate::opened::words("2001:db8::1".parse().unwrap());
-        (socket.ends.local_port, socket.ends.remote_port) = (40_000, 5432);
+        (socket.ends.netns, socket.ends.local_port, socket.ends.remote_port) = (9, 40_000, 5432);
         let ends: [SocketAddr; 2] = ["10.0.0.1:40000", "[2001:db8::1]:5432"].map(|end| end.parse().unwrap());
         let record = TlsRecord::read(bytes_of(&socket)).unwrap();
-        assert!(matches!(record, TlsRecord::Socket(found) if matches!(news_of(&found),
-            TlsNews::Socket { tid: 7, socket: HandshakeSocket { local, remote, next_sent: 1, next_read: 2 } }
-                if [local, remote] == ends)));
+        let [local, remote] = ends;
+        let wanted = HandshakeSocket { network_namespace: 9, local, remote, next_sent: 1, next_read: 2 };
+        let TlsRecord::Socket(read) = record else { panic!("not a socket") };
+        assert!(matches!(news_of(&read), TlsNews::Socket { tid: 7, socket } if socket == wanted));
         socket.is_closed = 1;
-        assert!(matches!(news_of(&socket), TlsNews::Closed(found) if found == ends));
+        assert!(matches!(news_of(&socket), TlsNews::Closed(found) if found == wanted));
         let event = tls_types::tls_event::default();
         assert!(matches!(TlsRecord::read(bytes_of(&event)), Some(TlsRecord::Event(_))));
     }

@@ -132,7 +132,7 @@ pub struct Look {
     pub wire_bytes: u64,
     pub dropped: u64,
     pub kinds: Vec<OperationKind>,
-    /// What rows cost in 30 days, by label, in the unit of the prices; empty without prices.
+    /// Costs of rows in 30 days, by label, in the unit of the prices; empty without prices.
     pub costs: HashMap<String, f64>,
     /// The feed has ended.
     pub is_over: bool,
