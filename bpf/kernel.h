@@ -249,6 +249,7 @@ struct tcp_sock {
 	__u32 write_seq;
 	__u32 copied_seq;
 	__u32 snd_una;
+	__u32 rcv_tstamp;
 	__u16 tcp_header_len;
 	__u32 segs_in;
 	__u32 segs_out;

@@ -14,6 +14,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Never read: they export types that are in no map to user space. */
 const volatile struct tls_event event_type = {};
+const volatile struct tls_socket socket_type = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -35,6 +36,14 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } followed SEC(".maps");
+
+/* Sockets that were reported, by address. When they close, their port may be gone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, TLS_SOCKETS);
+	__type(key, __u64);
+	__type(value, struct connection_key);
+} reported SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -152,6 +161,115 @@ int program_started(__u64 *ctx)
 	return 0;
 }
 
+static __always_inline bool takes_sockets(void)
+{
+	__u32 zero = 0;
+	struct tls_settings *now = bpf_map_lookup_elem(&settings, &zero);
+
+	return now && now->sockets;
+}
+
+/* Returns the socket behind a descriptor if it may be in a handshake. Only the table's entry has no tracked type. */
+static __always_inline struct sock *handshaking(struct fdtable *table, __u32 descriptor)
+{
+	struct file **files = BPF_CORE_READ(table, fd);
+	struct socket___kernel *socket;
+	struct file *file = 0;
+	struct tcp_sock *tp;
+	struct sock *sk;
+
+	if (bpf_probe_read_kernel(&file, sizeof(file), files + descriptor) || !file)
+		return 0;
+	socket = BPF_CORE_READ(file, private_data);
+	if (!socket || BPF_CORE_READ(socket, file) != file)
+		return 0;
+	sk = BPF_CORE_READ(socket, sk);
+	if (!sk || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP || BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_ESTABLISHED)
+		return 0;
+	tp = (struct tcp_sock *)sk;
+	if (BPF_CORE_READ(tp, bytes_received) > TLS_HANDSHAKE_BYTES || BPF_CORE_READ(tp, bytes_sent) > TLS_HANDSHAKE_BYTES ||
+	    (__u32)bpf_jiffies64() - BPF_CORE_READ(tp, rcv_tstamp) > TLS_HANDSHAKE_TICKS)
+		return 0;
+	return sk;
+}
+
+static __always_inline void probe_ends(struct connection_key *key, struct sock *sk)
+{
+	key->netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	key->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	key->remote_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET6 && bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
+		BPF_CORE_READ_INTO(&key->local, sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32);
+		BPF_CORE_READ_INTO(&key->remote, sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32);
+	} else {
+		map_address(key->local, BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr));
+		map_address(key->remote, BPF_CORE_READ(sk, __sk_common.skc_daddr));
+	}
+}
+
+struct socket_search {
+	struct fdtable *table;
+	__u32 tid;
+	__u32 max;
+	__u32 found;
+};
+
+static long report_socket(__u32 descriptor, struct socket_search *search)
+{
+	struct tls_socket found = {};
+	struct sock *sk;
+	__u64 address;
+
+	if (descriptor >= search->max || search->found >= TLS_CANDIDATES)
+		return 1;
+	sk = handshaking(search->table, descriptor);
+	if (!sk)
+		return 0;
+	search->found++;
+	address = (__u64)sk;
+	probe_ends(&found.ends, sk);
+	found.tid = search->tid;
+	found.write_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
+	found.copied_seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
+	bpf_map_update_elem(&reported, &address, &found.ends, BPF_ANY);
+	if (bpf_ringbuf_output(&events, &found, sizeof(found), BPF_RB_NO_WAKEUP))
+		COUNT(lost);
+	return 0;
+}
+
+/* Reports the sockets of the process that may have ended the handshake with this secret. */
+static __always_inline void report_sockets(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct socket_search search = {
+		.table = table,
+		.tid = bpf_get_current_pid_tgid(),
+		.max = BPF_CORE_READ(table, max_fds),
+	};
+
+	bpf_loop(TLS_DESCRIPTORS, report_socket, &search, 0);
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int socket_closed(__u64 *ctx)
+{
+	struct tls_socket closed = { .is_closed = 1 };
+	struct connection_key *ends;
+	__u64 address = ctx[0];
+
+	if ((int)ctx[2] != TCP_CLOSE)
+		return 0;
+	ends = bpf_map_lookup_elem(&reported, &address);
+	if (!ends)
+		return 0;
+	closed.ends = *ends;
+	bpf_map_delete_elem(&reported, &address);
+	if (bpf_ringbuf_output(&events, &closed, sizeof(closed), BPF_RB_NO_WAKEUP))
+		COUNT(lost);
+	return 0;
+}
+
 /* The addresses and lengths of a call's arguments; `label_len` is without a NUL, or 0 if the label ends with one. */
 struct arguments {
 	__u64 object, label, label_len, random, random_len, secret, secret_len;
@@ -161,6 +279,7 @@ static __always_inline int report(struct arguments *at)
 {
 	__u64 label_len = at->label_len, secret_len = at->secret_len;
 	struct tls_event *event;
+	bool is_last;
 	long failed;
 
 	if (!takes_all() && !is_followed(bpf_get_current_pid_tgid()))
@@ -189,7 +308,11 @@ static __always_inline int report(struct arguments *at)
 		return 0;
 	}
 	COUNT(secrets);
+	/* CLIENT_RANDOM, or CLIENT_TRAFFIC_SECRET_0: all data of the handshake but the client's last record has been exchanged. */
+	is_last = event->label[0] == 'C' && (event->label[7] == 'R' || event->label[7] == 'T');
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	if (is_last && takes_sockets())
+		report_sockets();
 	return 0;
 }
 

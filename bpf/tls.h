@@ -5,6 +5,8 @@
 #ifndef OVERHEAD_TLS_H
 #define OVERHEAD_TLS_H
 
+#include "connection.h"
+
 enum tls_limits {
 	/* Processes followed at a time. */
 	TLS_PROCESSES = 16384,
@@ -12,6 +14,14 @@ enum tls_limits {
 	TLS_LABEL = 48,
 	TLS_RANDOM = 32,
 	TLS_SECRET = 64,
+	/* Descriptors of a process among which the socket of a handshake is searched. */
+	TLS_DESCRIPTORS = 4096,
+	/* Sockets reported for a handshake, and watched for their end. */
+	TLS_CANDIDATES = 64,
+	TLS_SOCKETS = 65536,
+	/* Bytes that a handshake exchanges in each direction, at most, and ticks since its last packet. */
+	TLS_HANDSHAKE_BYTES = 65536,
+	TLS_HANDSHAKE_TICKS = 250,
 };
 
 /* A secret, or a process that starts a program, whose `secret_len` is 0. */
@@ -30,9 +40,24 @@ struct tls_event {
 	__u8 secret[TLS_SECRET];
 };
 
+/*
+ * A TCP socket of the process whose thread derived the latest secret, perhaps that of the handshake; or such a socket that
+ * has closed. Shorter than a secret.
+ */
+struct tls_socket {
+	struct connection_key ends;
+	__u32 tid;
+	__u32 is_closed;
+	/* Sequence numbers of the next bytes to send and to read. */
+	__u32 write_seq;
+	__u32 copied_seq;
+};
+
 struct tls_settings {
 	/* Take the secrets of all processes, not only of followed ones, and report programs that start. */
 	__u32 all;
+	/* Report the sockets that may be those of a handshake, and their end. */
+	__u32 sockets;
 };
 
 /* Totals since the programs were loaded. */

@@ -162,9 +162,18 @@ def start(ends, words, **options):
     return process
 
 
-def postgres(ends, folder, port, inside=(), clients=None):
+def certificate(folder):
+    """Makes a certificate for localhost. Returns its file and that of its key, which every user can read."""
+    made = [folder / "cert.pem", folder / "key.pem"]
+    must("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-out", made[0], "-keyout", made[1])
+    made[1].chmod(0o644)
+    return made
+
+
+def postgres(ends, folder, port, inside=(), clients=None, tls=None):
     """Starts a PostgreSQL of the test's own, until `ends` is closed. Returns its folder, with its socket; None where it is not installed.
-    `inside`: the command that starts it in a namespace. It listens on loopback, and everywhere if there are clients of another network."""
+    `inside`: the command that starts it in a namespace. It listens on loopback, and everywhere if there are clients of another network.
+    `tls`: the files of a certificate and its key."""
     programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda place: int(place.parent.name), default=None)
     if not programs:
         return None
@@ -177,6 +186,11 @@ def postgres(ends, folder, port, inside=(), clients=None):
         with open(folder / "data/pg_hba.conf", "a") as allowed:
             allowed.write(f"host all all {clients} trust\n")
     options = [f"listen_addresses={'*' if clients else '127.0.0.1'}", f"port={port}", f"unix_socket_directories={folder}", "fsync=off"]
+    for name, source in zip(("crt", "key"), tls or ()):
+        copy = shutil.copy(source, folder / f"data/server.{name}")
+        shutil.chown(copy, "postgres")
+        os.chmod(copy, 0o600)
+    options += ["ssl=on"] if tls else []
     words = [programs / "postgres", "-D", folder / "data", *[word for option in options for word in ("-c", option)]]
     if inside:
         start(ends, [*inside, "setpriv", "--reuid", "postgres", "--regid", "postgres", "--init-groups", *words], cwd=folder)

@@ -1,5 +1,6 @@
 //! The agent's settings: a TOML file with a default for every key.
 
+use super::names::ServiceNames;
 use super::zones::{ZoneMap, ZonePrices, quoted};
 use overhead_dissect::GivenStatements;
 use overhead_reading::read_statements;
@@ -53,6 +54,8 @@ pub struct AgentConfig {
     state: Option<PathBuf>,
     /// Whether addresses of clients and servers are shown.
     pub addresses: bool,
+    /// Whether windows decrypt TLS.
+    pub tls_keys: bool,
     /// Ports of servers, in addition to those of the servers found.
     pub ports: Vec<u16>,
     /// Servers to leave out.
@@ -76,6 +79,12 @@ pub struct AgentConfig {
     /// Zones of the file and of the table together.
     #[serde(skip)]
     pub zones: ZoneMap,
+    /// Empty after reading.
+    #[serde(rename = "names")]
+    name_table: BTreeMap<String, String>,
+    /// Names of clients.
+    #[serde(skip)]
+    pub names: ServiceNames,
     /// Prices of bytes by pair of zones.
     #[serde(rename = "price")]
     pub prices: ZonePrices,
@@ -92,6 +101,7 @@ impl Default for AgentConfig {
             statements: 50,
             state: None,
             addresses: true,
+            tls_keys: false,
             ports: Vec::new(),
             exclude: Vec::new(),
             budget: AgentBudget::default(),
@@ -103,6 +113,8 @@ impl Default for AgentConfig {
             zones_file: None,
             zone_table: BTreeMap::new(),
             zones: ZoneMap::default(),
+            name_table: BTreeMap::new(),
+            names: ServiceNames::default(),
             prices: ZonePrices::default(),
         }
     }
@@ -228,6 +240,7 @@ impl AgentConfig {
             archive.folder = folder.join(&archive.folder);
         }
         config.zones = ZoneMap::new(&take(&mut config.zone_table), path.as_deref().zip(lines.as_deref()))?;
+        config.names = ServiceNames::new(&take(&mut config.name_table))?;
         config.prices.check(&config.zones)?;
         Ok(config)
     }
@@ -251,6 +264,7 @@ impl AgentConfig {
             kept("token-file", &self.token, &mut new.token),
             kept("statements", &self.statements, &mut new.statements),
             kept("state", &self.state, &mut new.state),
+            kept("tls-keys", &self.tls_keys, &mut new.tls_keys),
             kept("[otlp]", &self.otlp, &mut new.otlp),
             kept("[archive]", &self.archive, &mut new.archive),
         ];
@@ -403,7 +417,9 @@ fn located(text: &str, mut error: toml::de::Error) -> String {
     let path = path.map(|path| path.trim_matches('`'));
     let fix = match path {
         Some("price") => ": write [[price]], with from, to and price".to_owned(),
-        Some(path) if path.starts_with("zones.") => ": write \"10.1.0.0/16\" = \"a\", both in quotes".to_owned(),
+        Some(path) if path.starts_with("zones.") || path.starts_with("names.") => {
+            ": write \"10.1.0.0/16\" = \"a\", both in quotes".to_owned()
+        }
         Some(_) if message.starts_with("unknown field") => format!(": {ABOVE}"),
         _ => String::new(),
     };
@@ -441,6 +457,7 @@ budget.throughput = 0.6 => budget.throughput: 0.6 is out of range: use more than
 budget = 5 => line 1, column 10: budget: invalid type: integer `5`, expected a [budget] section
 # ü\n[budget]\nport = 5 => line 3, column 1: budget: unknown field `port`, expected `cpu` or `throughput`: keys outside sections go above the first [section]
 statements = 1001 => statements: 1001 is out of range: use 1 to 1000
+tls-keys = "auto" => line 1, column 12: tls-keys: invalid type: string "auto", expected a boolean
 statements = -1 => line 1, column 14: statements: invalid value: integer `-1`, expected u32
 addresses = 1 => line 1, column 13: addresses: invalid type: integer `1`, expected a boolean
 ports = [0] => ports: 0 is out of range: use 1 to 65535
@@ -455,6 +472,8 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
 [zones]\n"::1" = "a"\n"::1" = "b" => line 3, column 1: "::1": duplicate key
 [zones]\n"10.0.0.1/8" = "a" => [zones], "10.0.0.1/8": 10.0.0.1/8 has host bits set: write 10.0.0.0/8
 [zones]\n"0::1" = "b"\n"::1/128" = "a" => [zones], "::1/128": zone a, but [zones], "0::1", gives it zone b: remove one
+[names]\n10.1.0.0 = "a" => line 2, column 1: names.10: invalid type: map, expected a string: write "10.1.0.0/16" = "a", both in quotes
+[names]\n"10.0.0.1/8" = "a" => [names], "10.0.0.1/8": 10.0.0.1/8 has host bits set: write 10.0.0.0/8
 [price]\nfrom = "a" => line 1, column 1: price: invalid type: map, expected a sequence: write [[price]], with from, to and price
 [[price]]\nfrom = "a" => line 1, column 1: price: missing field `to`: write [[price]], with from, to and price
 [[price]]\nfrom = "a"\nto = "*"\nprice = 5 => line 4, column 9: price.price: write it in quotes, as "0.01/GB"
@@ -533,9 +552,10 @@ listen = "0.0.0.0:80" => listen: other hosts could read addresses and statements
     #[test]
     fn new_settings_replace_all_that_a_start_need_not_set() {
         let mut config = parse("interval = \"1s\"\nports = [1]").unwrap();
-        let new = "interval = \"2s\"\nports = [2]\nlisten = \"127.0.0.1:1\"\nstatements = 7\n\
-                   state = \"x\"\notlp.endpoint = \"https://x\"\narchive.folder = \"x\"\nbudget.cpu = 0.5";
-        assert_eq!(config.update(parse(new).unwrap()), ["listen", "statements", "state", "[otlp]", "[archive]"]);
+        let new = "interval = \"2s\"\nports = [2]\nlisten = \"127.0.0.1:1\"\nstatements = 7\nstate = \"x\"\n\
+                   tls-keys = true\notlp.endpoint = \"https://x\"\narchive.folder = \"x\"\nbudget.cpu = 0.5";
+        let kept = ["listen", "statements", "state", "tls-keys", "[otlp]", "[archive]"];
+        assert_eq!(config.update(parse(new).unwrap()), kept);
         assert_eq!((config.interval, &config.ports[..], config.budget.cpu), (Duration::from_secs(2), &[2][..], 0.5));
         assert_eq!((config.listen.port(), config.statements, config.otlp.is_none()), (9475, 50, true));
         let same = config.clone();

@@ -269,13 +269,14 @@ impl FlowBook {
         Some(next)
     }
 
-    /// Returns the number of servers of this host that have traffic but were not found, plus that of clients' control groups. A
+    /// Returns the number of servers of this host that have traffic but were not found, plus that of clients on this host. A
     /// change calls for a search: the labels of a new series must be right from the start.
     pub fn newcomers(&self, servers: &WatchedServers) -> usize {
         let here = self.flows.keys().filter(|flow| flow.at_server).map(|flow| flow.server);
         let unknown: BTreeSet<_> = here.filter(|server| servers.database(server).is_none()).collect();
-        let groups: BTreeSet<_> = self.flows.keys().map(|flow| flow.client_group).collect();
-        unknown.len() + groups.len()
+        let here = self.flows.keys().filter(|flow| flow.client_group > 0 || !flow.at_server);
+        let clients: BTreeSet<_> = here.map(|flow| (flow.client_group, flow.client, flow.server)).collect();
+        unknown.len() + clients.len()
     }
 
     /// Returns whether a network namespace with traffic has had few windows.

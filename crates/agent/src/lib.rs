@@ -13,7 +13,9 @@ mod config;
 mod flows;
 mod governor;
 mod metrics;
+mod names;
 mod otlp;
+mod secrets;
 mod servers;
 mod shares;
 mod state;
@@ -37,12 +39,13 @@ use flows::{FIRST_WINDOWS, FlowBook};
 use governor::Governor;
 use metrics::exposition;
 use otlp::OtlpExport;
-use overhead_dissect::Selection;
+use overhead_dissect::{KeptSessions, LearnedStatements, Selection};
 use overhead_host::metrics::{METRICS, MetricsServer, TokenCheck, thread_cpu};
 use overhead_host::{CaptureSignals, containers_now, or_never};
 use overhead_kernel::{FollowedTraffic, ServerPort, TcpFollower, raised, tcp_servers, unseen_processes};
 use overhead_model::{exit, say};
 use overhead_reading::time::unix_ns;
+use secrets::TlsSecretKeeper;
 use servers::WatchedServers;
 use state::AgentState;
 use std::collections::BTreeMap;
@@ -69,6 +72,11 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 pub struct Agent {
     books: AgentBooks,
     follower: TcpFollower,
+    /// Empty without `tls-keys`.
+    sessions: Arc<KeptSessions>,
+    learned: Arc<LearnedStatements>,
+    /// Absent without `tls-keys`.
+    secrets: Option<TlsSecretKeeper>,
     /// Absent unless the settings name a collector.
     export: Option<OtlpExport>,
     /// Absent unless the settings have an archive.
@@ -122,6 +130,9 @@ impl Agent {
         let mut agent = Self {
             books,
             follower,
+            sessions: Arc::default(),
+            learned: Arc::default(),
+            secrets: None,
             export: None,
             archive: None,
             state,
@@ -147,14 +158,20 @@ impl Agent {
         // Those that are ignored need no memory in the kernel.
         let others = servers::other_ports(raised(tcp_servers).unwrap_or_default());
         agent.ignore(others);
+        if agent.books.config.tls_keys {
+            agent.secrets = Some(TlsSecretKeeper::start(agent.books.servers.ports.clone(), &agent.sessions)?);
+        }
         agent.adopt();
         Ok(agent)
     }
 
-    /// Lists the servers that the agent watches, its zones and its prices.
+    /// Lists the servers that the agent watches, its probes, its zones and its prices.
     pub fn watched(&self) -> String {
         let AgentConfig { zones, prices, .. } = &self.books.config;
-        format!("{}{zones}{prices}", text::watched(&self.books.servers))
+        // Why none could be placed is printed as a fault.
+        let probes = self.secrets.as_ref().map(TlsSecretKeeper::wait);
+        let probes = probes.and_then(|placed| placed.as_deref().ok()).unwrap_or_default();
+        format!("{}{probes}{zones}{prices}", text::watched(&self.books.servers))
     }
 
     /// Tests what a start needs, and measures the agent's cost for one interval, without publishing anything. Returns the expected
@@ -340,6 +357,10 @@ impl Agent {
                 self.warn_once("reading", fault);
             }
         }
+        if let Some(Err(error)) = self.secrets.as_ref().and_then(TlsSecretKeeper::placed) {
+            let fault = format!("TLS is not decrypted: {error}");
+            self.warn_once("tls", fault);
+        }
         self.books.compositions.take_growth(take(&mut self.books.flows.growth), None);
         self.readings += 1;
         let newcomers = self.books.flows.newcomers(&self.books.servers);
@@ -425,7 +446,9 @@ impl Agent {
         let work =
             if is_for_work { self.books.work.next(&self.books.flows, &self.books.servers, number) } else { None };
         let selection = Selection { given: self.books.config.given.clone(), ..self.books.servers.selection() };
-        Some(WindowPlan { number, namespace, selection, length: self.books.config.windows.length, work })
+        let (sessions, learned) = (Arc::clone(&self.sessions), Arc::clone(&self.learned));
+        let length = self.books.config.windows.length;
+        Some(WindowPlan { number, namespace, selection, sessions, learned, length, work })
     }
 
     fn take_window(&mut self, window: Result<CapturedWindow>) {
@@ -457,6 +480,8 @@ impl Agent {
             failed_exports: self.export.as_ref().map_or(0, OtlpExport::failures),
             failed_readings: self.failed_readings,
             failed_archives: self.archive.as_ref().map_or(0, |archive| archive.failures),
+            learned: self.learned.counts(),
+            tls: self.secrets.as_ref().map(|_| self.sessions.counts()),
             ..self.books.totals(self.started.elapsed())
         }
     }

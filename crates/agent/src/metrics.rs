@@ -3,6 +3,7 @@
 use crate::flows::wire_bytes;
 use crate::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, seen_at};
 use crate::work::ServerWork;
+use overhead_dissect::KeptCounts;
 use overhead_host::metrics::{SeriesLabels, counter, gauge, text_of};
 use overhead_kernel::SocketTotals;
 use overhead_model::Side;
@@ -71,7 +72,13 @@ pub const METRICS: &[AgentMetric] = metrics! {
     Amount "work_operations" "Operations in windows with kernel counters": |all| work(all, |work| work.operations as f64);
     Amount "work_syscalls" "System calls of the server in these windows": |all| work(all, |work| work.syscalls as f64);
     Amount "work_cpu_seconds" "CPU time of the server in these windows": |all| work(all, |work| work.cpu_ns as f64 / 1e9);
-    Counter "encrypted_wire_bytes" "Bytes of TLS without text": encrypted_bytes;
+    Counter "encrypted_wire_bytes" "Bytes of TLS without text": |all| single(bytes(all, PartTraffic::is_encrypted));
+    Counter "prepared_unseen_wire_bytes" "Bytes of statements without text, as no window saw them being prepared": |all| single(bytes(all, PartTraffic::is_prepared_unseen));
+    Gauge "prepared_statements" "Statements that windows saw being prepared, on open connections": |all| single(all.learned.statements as f64);
+    Counter "prepared_unkept_statements" "Prepared statements without room": |all| single(all.learned.without_room);
+    Gauge "tls_connections" "Open connections with known TLS secrets": |all| tls(all, |tls| tls.kept as f64);
+    Counter "tls_missed_connections" "How often a window could not decrypt a connection with known secrets": |all| tls(all, |tls| tls.missed);
+    Counter "tls_unkept_connections" "Connections without room for their secrets": |all| tls(all, |tls| tls.without_room);
     Counter "borrowed_wire_bytes" "Bytes divided as at another time, for lack of windows": |all| single(all.borrowed_bytes);
     Counter "unattributed_wire_bytes" "Bytes of connections without room in the table, local ones once": |all| single(all.without_room_bytes);
     Counter "lost_connections" "Connections that could not be followed": |all| single(all.lost_connections);
@@ -114,8 +121,13 @@ fn work(all: &AgentTotals, value: fn(&ServerWork) -> f64) -> MetricSeries<'_, f6
     all.work.iter().map(|(server, work)| (server_labels(server).into(), value(work))).collect()
 }
 
-fn encrypted_bytes(all: &AgentTotals) -> MetricSeries<'_, u64> {
-    single(all.parts.iter().filter(|part| part.is_encrypted()).map(|part| part.total.wire_bytes).sum())
+/// Returns the bytes of some parts.
+pub fn bytes(all: &AgentTotals, is_counted: fn(&PartTraffic) -> bool) -> u64 {
+    all.parts.iter().filter(|part| is_counted(part)).map(|part| part.total.wire_bytes).sum()
+}
+
+fn tls<V>(all: &AgentTotals, value: fn(&KeptCounts) -> V) -> MetricSeries<'_, V> {
+    all.tls.iter().map(|tls| (Vec::new(), value(tls))).collect()
 }
 
 /// Returns a single series without labels.
@@ -140,6 +152,7 @@ fn flow_labels(flow: &FlowTraffic) -> SeriesLabels<'_> {
     let own = [
         ("seen_at", seen_at(flow.at_server)),
         ("client", flow.client.as_str()),
+        ("client_name", &flow.client_name),
         ("client_container", &flow.client_container),
     ];
     [&server_labels(&flow.server)[..], &own, &zone_labels(&flow.zones)].concat()

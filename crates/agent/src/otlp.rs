@@ -186,6 +186,7 @@ fn attributes(labels: &SeriesLabels<'_>) -> Vec<KeyValue> {
             "container" if value.is_empty() => continue,
             "container" => ("container.name", value),
             "client" => ("client.address", value),
+            "client_name" => ("overhead.client.name", value),
             "client_container" => ("overhead.client.container", value),
             "client_zone" => ("overhead.client.zone", value),
             "server_zone" => ("overhead.server.zone", value),

@@ -5,7 +5,7 @@ use overhead_capture::live::NetworkNamespace;
 use overhead_containers::{HostContainers, RunningContainer};
 use overhead_dissect::Selection;
 use overhead_host::databases::{self, Database};
-use overhead_kernel::{ServerPort, TcpServer, own_network_namespace, raised};
+use overhead_kernel::{ClientOfServer, ServerPort, TcpServer, own_network_namespace, raised, tcp_clients};
 use overhead_model::Protocol;
 use overhead_report::text::clean;
 use serde::{Deserialize, Serialize};
@@ -55,6 +55,8 @@ pub struct WatchedServers {
     named: Vec<u16>,
     /// Names of containers by the inodes of their control groups, also of those that have ended.
     groups: HashMap<u64, String>,
+    /// Names of the processes of clients on this host.
+    clients: HashMap<(ServerEnd, IpAddr), BTreeSet<String>>,
     pub ports: Vec<u16>,
 }
 
@@ -71,7 +73,8 @@ impl WatchedServers {
         ports.sort_unstable();
         ports.dedup();
         let groups = control_groups(containers);
-        Ok(Self { databases, noted: Vec::new(), named: named.to_vec(), groups, ports })
+        let clients = clients_of(&ports);
+        Ok(Self { databases, noted: Vec::new(), named: named.to_vec(), groups, clients, ports })
     }
 
     /// Returns the protocols that each port may have. The content decides on ports that the user named.
@@ -147,6 +150,11 @@ impl WatchedServers {
         self.groups.get(&group).map(String::as_str)
     }
 
+    /// Returns the names of the processes of a client, as far as they are on this host.
+    pub fn processes(&self, server: &ServerEnd, client: IpAddr) -> Option<&BTreeSet<String>> {
+        self.clients.get(&(*server, client))
+    }
+
     /// Returns the names of the containers that have these control groups.
     pub fn names(&self, groups: impl Iterator<Item = u64>) -> BTreeMap<u64, String> {
         groups.filter_map(|group| Some((group, self.container_of_group(group)?.to_owned()))).collect()
@@ -159,7 +167,7 @@ impl WatchedServers {
         }
     }
 
-    /// Keeps the names of databases and containers that have ended since an earlier search.
+    /// Keeps the names of databases, containers and processes that have ended since an earlier search.
     pub fn remember(&mut self, before: Self) {
         let is_found = |old: &Database| {
             let is_same = |new: &Database| {
@@ -170,6 +178,9 @@ impl WatchedServers {
         };
         self.noted = before.noted.into_iter().chain(before.databases).filter(|old| !is_found(old)).collect();
         self.noted.drain(..self.noted.len().saturating_sub(NOTED));
+        if before.clients.len() < GROUPS {
+            before.clients.into_iter().for_each(|(client, names)| _ = self.clients.entry(client).or_insert(names));
+        }
         if before.groups.len() < GROUPS {
             self.groups = before.groups.into_iter().chain(std::mem::take(&mut self.groups)).collect();
         }
@@ -224,6 +235,17 @@ fn named_namespaces() -> Vec<NetworkNamespace> {
         mounts.lines().filter_map(opened).collect::<Vec<_>>()
     };
     ["self", "1"].into_iter().flat_map(mounted).collect()
+}
+
+/// Returns the names of the processes of this host's clients. Without rights, they have none.
+fn clients_of(ports: &[u16]) -> HashMap<(ServerEnd, IpAddr), BTreeSet<String>> {
+    let mut clients = HashMap::<_, BTreeSet<String>>::new();
+    for (ClientOfServer { network_namespace, client, server }, names) in
+        raised(|| tcp_clients(ports)).unwrap_or_default()
+    {
+        clients.entry((ServerEnd::new(server, network_namespace), client)).or_default().extend(names);
+    }
+    clients
 }
 
 /// Returns the names of containers by the inodes of their control groups (version 2), which identify the owners of sockets.

@@ -3,6 +3,7 @@
 use super::governor::AgentSpending;
 use super::metrics::exposition;
 use super::otlp::{LatestTotals, define_instruments};
+use super::text::summary;
 use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, labels};
 use super::work::ServerWork;
 use opentelemetry::metrics::MeterProvider;
@@ -11,6 +12,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics};
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider, Temporality};
+use overhead_dissect::{ENCRYPTED, KeptCounts, LearnedCounts, PREPARED_BEFORE};
 use overhead_kernel::{SegmentTotals, SocketTotals};
 use overhead_model::record::Estimate;
 use overhead_model::{Class, Protocol};
@@ -43,6 +45,7 @@ fn flow(server: ServerLabels, client: &str, costs: Option<[f64; 2]>) -> FlowTraf
         server,
         at_server: client.is_empty(),
         client: client.to_owned(),
+        client_name: "orders".to_owned(),
         client_container: "docker app".to_owned(),
         zones,
         totals,
@@ -105,6 +108,8 @@ pub fn totals() -> AgentTotals {
         lost_listeners: 12,
         failed_exports: 8,
         failed_archives: 9,
+        learned: LearnedCounts { statements: 14, without_room: 15 },
+        tls: Some(KeptCounts { kept: 11, missed: 12, without_room: 13 }),
     }
 }
 
@@ -167,6 +172,30 @@ fn exported(totals: AgentTotals) -> String {
     define_instruments(&provider.meter("overhead"), &LatestTotals::new(Mutex::new(Arc::new(totals))));
     provider.force_flush().unwrap();
     std::mem::take(&mut text.lock().unwrap())
+}
+
+#[test]
+fn the_summary_has_zones_costs_and_what_has_no_text() {
+    let mut all = totals();
+    let unseen = format!("{PREPARED_BEFORE}_pg3_0, 1 parameter)");
+    let encrypted = (Protocol::Resp, ENCRYPTED.to_owned(), String::new());
+    for (protocol, name, statement) in [(Protocol::Pgwire, "EXECUTE".to_owned(), unseen), encrypted] {
+        let operations = TrafficPart::Operations { class: Class::Workload, protocol, name, statement };
+        all.parts.push(part(server("[::1]:5432", "postgres", "docker db"), operations, None));
+    }
+    let text = summary(&all);
+    // A minute costs 1.75.
+    assert!(
+        text.contains("  zones a > unknown: ") && text.contains(", cost 1.750000, at this rate 75,600 in 30 days\n"),
+        "{text}"
+    );
+    for line in [
+        "without text: 1,234 of statements that no window saw being prepared\n",
+        "without text: 1,234 of TLS without keys\n",
+        "TLS: secrets of 11 open connections; 12 connections in windows not decrypted\n",
+    ] {
+        assert!(text.contains(line), "{line} {text}");
+    }
 }
 
 #[test]

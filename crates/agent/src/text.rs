@@ -2,10 +2,12 @@
 
 use super::flows::wire_bytes;
 use super::governor::AgentSpending;
+use super::metrics::bytes;
 use super::servers::WatchedServers;
 use super::totals::{AgentTotals, FlowTraffic, PartTraffic, ServerLabels, names};
 use super::work::ServerWork;
-use overhead_report::text::number::bytes_label;
+use overhead_dissect::KeptCounts;
+use overhead_report::text::number::{bytes_label, significant};
 use overhead_report::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,6 +15,8 @@ use std::time::Duration;
 
 /// Statements shown for each server.
 const STATEMENTS: usize = 5;
+/// Seconds of 30 days.
+const MONTH_S: f64 = 30.0 * 86_400.0;
 /// Characters shown of a statement.
 const WIDTH: usize = 44;
 
@@ -23,12 +27,16 @@ pub fn summary(totals: &AgentTotals) -> String {
         let zones = servers.entry(title(&flow.server, flow.at_server)).or_default();
         zones.entry(&flow.zones).and_modify(|sums| sums.add(flow)).or_insert_with(|| flow.clone());
     }
+    let seconds = totals.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let mut out = String::new();
     for (server_title, zones) in servers {
         let _ = writeln!(out, "{server_title}");
         for (pair, sums) in zones {
             let [client, server] = pair;
-            let cost = sums.costs.map_or_else(String::new, |costs| format!(", cost {:.6}", costs.iter().sum::<f64>()));
+            let cost = sums.costs.map(|costs| costs.iter().sum::<f64>());
+            let cost = cost.map_or_else(String::new, |cost| {
+                format!(", cost {cost:.6}, at this rate {} in 30 days", significant(cost * MONTH_S / seconds))
+            });
             let [requests, responses] = wire_bytes(&sums.totals).map(grouped);
             let _ = writeln!(
                 out,
@@ -48,6 +56,26 @@ pub fn summary(totals: &AgentTotals) -> String {
     }
     if out.is_empty() {
         out.push_str("no traffic\n");
+    }
+    let [unseen, encrypted] =
+        [PartTraffic::is_prepared_unseen, PartTraffic::is_encrypted].map(|is_it| bytes(totals, is_it));
+    if unseen > 0 {
+        let _ = writeln!(
+            out,
+            "without text: {} of statements that no window saw being prepared",
+            bytes_label(unseen as f64)
+        );
+    }
+    if encrypted > 0 {
+        let _ = writeln!(out, "without text: {} of TLS without keys", bytes_label(encrypted as f64));
+    }
+    if let Some(KeptCounts { kept, missed, .. }) = totals.tls {
+        let _ = writeln!(
+            out,
+            "TLS: secrets of {}; {} in windows not decrypted",
+            counted(kept, "open connection"),
+            counted(missed, "connection")
+        );
     }
     let _ = writeln!(out, "{}", spent(&totals.spending, totals.elapsed));
     out

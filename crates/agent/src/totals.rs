@@ -9,7 +9,7 @@ use super::governor::{AgentSpending, Governor};
 use super::servers::{ServerEnd, WatchedServers};
 use super::work::{ServerWork, WorkBook};
 use super::zones::ZonePrices;
-use overhead_dissect::ENCRYPTED;
+use overhead_dissect::{ENCRYPTED, KeptCounts, LearnedCounts, PREPARED_BEFORE};
 use overhead_kernel::SocketTotals;
 use overhead_model::agent_rows::{AgentFlowRow, AgentRowKey, AgentRows, AgentStatementRow};
 use overhead_model::record::Estimate;
@@ -43,6 +43,8 @@ pub struct FlowTraffic {
     pub server: ServerLabels,
     pub at_server: bool,
     pub client: String,
+    /// Name of its service or process; empty if it has none.
+    pub client_name: String,
     /// Empty if the client is not in a container of this host.
     pub client_container: String,
     pub zones: [String; 2],
@@ -88,6 +90,11 @@ impl PartTraffic {
         self.cost = self.cost.zip(more.cost).map(|(cost, more)| cost + more);
     }
 
+    /// Returns whether the part has no text because no window saw the statement being prepared.
+    pub fn is_prepared_unseen(&self) -> bool {
+        names(&self.total.part)[2].starts_with(PREPARED_BEFORE)
+    }
+
     /// Returns whether the part is TLS without its plain text.
     pub fn is_encrypted(&self) -> bool {
         matches!(&self.total.part, TrafficPart::Operations { name, .. } if name == ENCRYPTED)
@@ -122,8 +129,9 @@ fn merged<T, K: Ord>(items: impl IntoIterator<Item = T>, labels: impl Fn(&T) -> 
 
 fn merged_flows(flows: impl IntoIterator<Item = FlowTraffic>) -> Vec<FlowTraffic> {
     let labels = |flow: &FlowTraffic| {
-        let FlowTraffic { server, at_server, client, client_container, zones, .. } = flow;
-        (server.clone(), *at_server, client.clone(), client_container.clone(), zones.clone())
+        let FlowTraffic { server, at_server, client, client_name, client_container, zones, .. } = flow;
+        let client = (client.clone(), client_name.clone(), client_container.clone());
+        (server.clone(), *at_server, client, zones.clone())
     };
     merged(flows, labels, FlowTraffic::add)
 }
@@ -165,6 +173,10 @@ pub struct AgentTotals {
     pub failed_exports: u64,
     /// Files of the archive that could not be written.
     pub failed_archives: u64,
+    /// Statements that windows saw being prepared.
+    pub learned: LearnedCounts,
+    /// Connections with secrets of TLS; absent without `tls-keys`.
+    pub tls: Option<KeptCounts>,
 }
 
 /// The rows that are still to be written.
@@ -224,6 +236,8 @@ impl AgentBooks {
             failed_readings: 0,
             failed_exports: 0,
             failed_archives: 0,
+            learned: LearnedCounts::default(),
+            tls: None,
         }
     }
 
@@ -233,10 +247,13 @@ impl AgentBooks {
             Some(_) => String::new(),
             None => OTHER.to_owned(),
         };
+        let name = |client| self.config.names.name(client, self.servers.processes(&key.server, client));
+        let client_name = key.client.map(name).unwrap_or_default();
         let costs = costs(&self.config.prices, &key.zones, wire_bytes(totals));
         let (server, zones) = (self.server(&key.server), zone_names(&key.zones));
         let client_container = self.servers.container_of_group(key.client_group).unwrap_or_default().to_owned();
-        FlowTraffic { server, at_server: key.at_server, client, client_container, zones, totals: *totals, costs }
+        let (at_server, totals) = (key.at_server, *totals);
+        FlowTraffic { server, at_server, client, client_name, client_container, zones, totals, costs }
     }
 
     /// Returns the parts, largest first. Merges parts with the same key, server and zones.
@@ -277,6 +294,7 @@ impl AgentBooks {
         let flow_row = |flow: FlowTraffic| AgentFlowRow {
             key: row_key(flow.server, flow.at_server, flow.zones),
             client: flow.client,
+            client_name: flow.client_name,
             client_container: flow.client_container,
             wire_bytes: wire_bytes(&flow.totals),
             payload_bytes: [flow.totals.sent.payload_bytes, flow.totals.received.payload_bytes],

@@ -7,14 +7,15 @@ use super::work::{ServerWork, WorkCounting, WorkPlan};
 use anyhow::Result;
 use overhead_capture::live::{LiveOptions, LiveSource, NetworkNamespace};
 use overhead_capture::{FrameSource, KernelFilter, NextFrame};
-use overhead_dissect::{Dissector, Selection};
-use overhead_kernel::{ETHERNET_HEADER, raised};
+use overhead_dissect::{Dissector, KeptSessions, KeyLog, LearnedStatements, Selection};
+use overhead_kernel::{ETHERNET_HEADER, connected_sockets, raised};
 use overhead_model::{Class, LinkType};
 use overhead_reading::time::unix_ns;
 use overhead_report::composition::{TrafficPart, WindowSample};
 use sampler::OperationSampler;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Size of the kernel's ring: about a tenth of a second of small frames at full rate.
@@ -43,6 +44,10 @@ pub struct WindowPlan {
     /// Absent for the namespace of this process.
     pub namespace: Option<NetworkNamespace>,
     pub selection: Selection,
+    /// Of TLS connections that are open.
+    pub sessions: Arc<KeptSessions>,
+    /// Statements that earlier windows saw being prepared.
+    pub learned: Arc<LearnedStatements>,
     pub length: Duration,
     /// The server whose kernel work is counted, if any.
     pub work: Option<WorkPlan>,
@@ -72,8 +77,34 @@ impl WindowPlan {
         Ok(raised(|| LiveSource::open(&options))?)
     }
 
+    /// Forgets statements of connections that are not open any more.
+    fn check_learned(&self) {
+        if !self.learned.has_any(self.number) {
+            return;
+        }
+        let ports: Vec<u16> = self.selection.ports.iter().map(|(port, _)| *port).collect();
+        let sockets = match &self.namespace {
+            Some(namespace) => raised(|| namespace.run(|| connected_sockets(&ports))).unwrap_or_default(),
+            None => connected_sockets(&ports),
+        };
+        self.learned.check(self.number, &sockets);
+    }
+
+    /// Returns what samples the operations from this time on.
+    fn dissector(&self, link_header: u64, from_ns: u64) -> Dissector<OperationSampler> {
+        let sampler = OperationSampler::new(self.number, link_header, from_ns);
+        self.sessions.begin_capture(from_ns);
+        let keys = Arc::new(KeyLog::for_part(Arc::clone(&self.sessions), self.number));
+        let given = self.selection.given.with_learned(Arc::clone(&self.learned), self.number);
+        let selection = Selection { given, ..self.selection.clone() };
+        let mut dissector = Dissector::new(selection, sampler).within(MOST_HELD).with_keys(keys);
+        dissector.listen(true);
+        dissector
+    }
+
     /// Captures the operations that start in the window, on all interfaces of the namespace, until they are answered and acknowledged.
     pub fn capture(&self) -> Result<CapturedWindow> {
+        self.check_learned();
         let counting = WorkCounting::load(self.work.as_ref());
         let started = Instant::now();
         let mut source = self.open()?;
@@ -81,9 +112,7 @@ impl WindowPlan {
         let mut counting = Some(counting.start());
         let mut unsure = reading.elapsed();
         let (from_ns, mut due) = (unix_ns(), Instant::now() + self.length);
-        let sampler = OperationSampler::new(self.number, link_header(source.link_type()), from_ns);
-        let mut dissector = Dissector::new(self.selection.clone(), sampler).within(MOST_HELD);
-        dissector.listen(true);
+        let mut dissector = self.dissector(link_header(source.link_type()), from_ns);
         let (mut frames, mut work, mut handed_over) = (0_u64, Ok(None), Instant::now());
         let mut end_ns = u64::MAX;
         source.wait_until(Some(due));
@@ -123,6 +152,7 @@ impl WindowPlan {
         let open = started.elapsed();
         dissector.tally_mut().is_over = true;
         let samples = dissector.finish().0.into_samples();
+        self.check_learned();
         let with_operations = |work| {
             let server = self.work.as_ref()?.server;
             Some((server, ServerWork { operations: operations(server, &samples), ..work? }))

@@ -86,10 +86,14 @@ impl<'a> ZoneLine<'a> {
         })
     }
 
-    fn prefix(&self) -> Result<ZonePrefix, String> {
+    fn check_zone(&self) -> Result<(), String> {
         if RESERVED.contains(&self.zone) {
             return Err(format!("{}: {:?} cannot name a zone: choose another name", self.place, self.zone));
         }
+        Ok(())
+    }
+
+    fn prefix(&self) -> Result<ZonePrefix, String> {
         ZonePrefix::parse(self.network).map_err(|error| format!("{}: {error}", self.place))
     }
 }
@@ -108,13 +112,27 @@ impl ZoneMap {
             table.iter().map(|(network, zone)| Ok(ZoneLine { place: format!("[zones], {network:?}"), network, zone }));
         let (path, text) = file.unwrap_or((Path::new(""), ""));
         let lines = text.lines().enumerate().filter_map(|(index, line)| ZoneLine::parse(path, index + 1, line));
+        for line in keys.clone().chain(lines.clone()) {
+            line?.check_zone()?;
+        }
+        Self::from_lines("zone", keys.chain(lines))
+    }
+
+    /// Builds a map of names from the networks of `[names]`.
+    pub fn from_names(table: &BTreeMap<String, String>) -> Result<Self, String> {
+        let lines = table.iter();
+        let lines = lines.map(|(network, zone)| Ok(ZoneLine { place: format!("[names], {network:?}"), network, zone }));
+        Self::from_lines("name", lines)
+    }
+
+    fn from_lines<'a>(what: &str, lines: impl Iterator<Item = Result<ZoneLine<'a>, String>>) -> Result<Self, String> {
         let mut known: HashMap<ZonePrefix, ZoneLine<'_>> = HashMap::new();
-        for line in keys.chain(lines) {
+        for line in lines {
             let line = line?;
             let first = known.entry(line.prefix()?).or_insert_with(|| line.clone());
             if first.zone != line.zone {
                 let [zone, place, other] = [line.zone, &first.place, first.zone];
-                return Err(format!("{}: zone {zone}, but {place}, gives it zone {other}: remove one", line.place));
+                return Err(format!("{}: {what} {zone}, but {place}, gives it {what} {other}: remove one", line.place));
             }
         }
         let mut map = Self::default();

@@ -1,6 +1,6 @@
 //! The engine of a connection that may use TLS.
 
-use crate::tls::{KeyLog, LayeredDecoder};
+use crate::tls::{ConnectionKeys, KeyLog, LayeredDecoder};
 use overhead_decode::{Decoder, Reader};
 use overhead_model::Side;
 use std::hash::Hasher;
@@ -13,11 +13,15 @@ pub struct ConnectionEngine<D>(overhead_decode::DecoderEngine<LayeredDecoder<D>>
 impl<D: Decoder> ConnectionEngine<D> {
     /// Returns an engine for a new connection; `mid_stream` if its handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
-        Self::with_keys(decoder, mid_stream, None)
+        Self::at(decoder, mid_stream, None)
     }
 
     /// Returns an engine that decrypts TLS with these secrets.
     pub fn with_keys(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
+        Self::at(decoder, mid_stream, keys.map(|log| ConnectionKeys::new(log, None)))
+    }
+
+    pub(crate) fn at(decoder: D, mid_stream: bool, keys: Option<ConnectionKeys>) -> Self {
         Self(overhead_decode::DecoderEngine::new(LayeredDecoder::new(decoder, mid_stream, keys), mid_stream))
     }
 
@@ -44,6 +48,16 @@ impl<D: Decoder> ConnectionEngine<D> {
     /// Stops decoding, since the connection uses another protocol.
     pub fn refuse(&mut self) {
         self.0.refuse();
+    }
+
+    /// See [`LayeredDecoder::is_secured`].
+    pub(crate) fn is_secured(&self) -> bool {
+        self.0.decoder().is_secured()
+    }
+
+    /// See [`LayeredDecoder::secure_midway`].
+    pub(crate) fn secure_midway(&mut self) -> bool {
+        self.0.decoder_mut().secure_midway()
     }
 
     /// Returns the decoder's state number while the connection is idle: see [`overhead_decode::DecoderEngine::idle_state`].

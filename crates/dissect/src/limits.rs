@@ -201,3 +201,22 @@ pub const UNCLAIMED_NS: u64 = 10_000_000_000;
 
 /// Secrets tried for one record, those nearest in time: handshakes that are under way at once. Each try costs one decryption.
 pub const TRIED_SECRETS: usize = 64;
+
+/// Numbers tried for the first record that a capture shows of a connection met open: those nearest to the estimate.
+pub const RECORDS_SEARCHED: u64 = 1 << 15;
+
+/// Bytes that one capture decrypts to find numbers of records, about a tenth of a second; a try costs as much as [`TRY_BYTES`] more.
+pub const SEARCHED_BYTES: u64 = 128 << 20;
+pub const TRY_BYTES: u64 = 256;
+
+/// Connections whose TLS secrets are kept between captures, at most 2 kB each.
+pub const KEPT_SESSIONS: usize = 1 << 14;
+
+/// Handshakes under way whose secrets are kept, 300 bytes each.
+pub const KEPT_HANDSHAKES: usize = 1 << 14;
+
+/// Captures in a row that do not find the record numbers of a connection before its secrets are erased.
+pub const KEPT_MISSES: u32 = 8;
+
+/// Bytes of a TLS handshake in one direction.
+pub const HANDSHAKE_BYTES: u32 = 1 << 16;

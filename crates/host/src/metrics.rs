@@ -266,7 +266,14 @@ pub fn gauge<'a>(
     values: impl IntoIterator<Item = (SeriesLabels<'a>, f64)>,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    values.into_iter().try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+    for (labels, value) in values {
+        if labels.is_empty() {
+            family.encode_gauge(&value)?;
+        } else {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a counter with its value for each set of labels.

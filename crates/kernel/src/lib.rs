@@ -23,6 +23,7 @@
 
 mod background;
 mod bpf;
+mod clients;
 mod clock;
 mod convert;
 mod counters;
@@ -48,12 +49,13 @@ mod timing;
 mod tls;
 mod totals;
 
+pub use clients::{ClientOfServer, tcp_clients};
 pub use counters::KernelCounters;
 pub use cpu::{children_cpu_ns, family_cpu_ns, servers};
 pub use discover::{UnixServer, own_network_namespace, unix_servers};
 pub use doctor::{Absence, Capability, doctor, unseen_processes};
 pub use error::Error;
-pub use listeners::{TcpConnection, TcpServer, tcp_connections, tcp_servers};
+pub use listeners::{TcpConnection, TcpServer, connected_sockets, tcp_connections, tcp_servers};
 pub use opened::{ConnectionOpener, OpenedConnections};
 pub use options::{CounterOptions, CycleChoice, OwnCost, ProcessRole, ProcessSelection, SocketKinds};
 pub use ownership::CapturedConnection;
@@ -62,7 +64,8 @@ pub use privilege::raised;
 pub use sampling::{SampledWork, WorkListener};
 pub use streams::{AbsentBytes, StreamBytes, StreamCounts, StreamOptions, UnixStreams, call_name};
 pub use tls::{
-    ProcessTls, SeenSecret, TlsCounts, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets, TlsUnsupported, process_tls,
+    HandshakeSocket, ProcessTls, SeenSecret, TlsCounts, TlsNews, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets,
+    TlsUnsupported, process_tls,
 };
 pub use totals::{
     ETHERNET_HEADER, FollowedTraffic, FollowerPosition, SegmentTotals, ServerPort, SocketGroup, SocketTotals,

@@ -7,6 +7,7 @@ use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{Process, all_processes};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// A family of processes that listens on TCP ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +103,23 @@ pub fn tcp_connections(pid: u32, ports: &[u16]) -> Result<Vec<TcpConnection>, Er
     Ok(connected.map(ends).collect())
 }
 
+/// Returns the sockets of established connections on these ports in the network namespace of this thread, by the ends of the connection,
+/// the lesser first. A number stands for one socket, or for those at both ends, and changes if the ends are used again.
+pub fn connected_sockets(ports: &[u16]) -> HashMap<[SocketAddr; 2], u64> {
+    let thread = std::fs::read_link("/proc/thread-self").ok().map(|place| Path::new("/proc").join(place));
+    let table = thread.and_then(|place| tcp_table(&Process::new_with_root(place).ok()?));
+    let is_on = |address: SocketAddr| ports.contains(&address.port());
+    let mut sockets = HashMap::new();
+    for TcpNetEntry { local_address, remote_address, inode, state, .. } in table.into_iter().flatten() {
+        if state == TcpState::Established && (is_on(local_address) || is_on(remote_address)) {
+            let (local, remote) = (canonical(local_address), canonical(remote_address));
+            let ends = if local <= remote { [local, remote] } else { [remote, local] };
+            sockets.entry(ends).and_modify(|least| *least = inode.min(*least)).or_insert(inode);
+        }
+    }
+    sockets
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +142,21 @@ mod tests {
         assert!(found.iter().any(|it| it.local == server) && found.iter().any(|it| it.remote == server), "{found:?}");
         assert!(found.iter().all(|it| it.local.port() == server.port() || it.remote.port() == server.port()));
         assert!(client.ip().is_loopback());
+    }
+
+    #[test]
+    fn ends_that_are_used_again_have_another_number() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let number = || connected_sockets(&[server.port()]).into_values().next();
+        assert_eq!(number(), None);
+        let connect = || (TcpStream::connect(server).unwrap(), listener.accept().unwrap().0);
+        let (client, accepted) = connect();
+        let first = number().unwrap();
+        assert_eq!(number(), Some(first));
+        drop((client, accepted));
+        let _kept = connect();
+        assert_ne!(number(), Some(first));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use overhead_kernel::{Error, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets};
+use overhead_kernel::{Error, TlsNews, TlsOptions, TlsProbes, TlsProcesses, TlsSecrets};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -126,11 +126,12 @@ fn line(label: &str, secret: &[u8]) -> String {
 
 fn poll(secrets: &mut TlsSecrets) -> Lines {
     let mut lines = Lines::new();
-    let take = |secret: &overhead_kernel::SeenSecret<'_>| {
+    let take = |news: TlsNews<'_>| {
+        let TlsNews::Secret(secret) = news else { return };
         assert_eq!(secret.random, None, "OpenSSL does not pass it");
         *lines.entry(line(secret.label, secret.secret)).or_default() += 1;
     };
-    secrets.poll(take, |_| ()).unwrap();
+    secrets.poll(take).unwrap();
     lines
 }
 

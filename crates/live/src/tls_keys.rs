@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use overhead_dissect::{KeyLog, SecretOrigin};
-use overhead_kernel::{SeenSecret, TlsCounts, TlsOptions, TlsProbes, TlsProcesses, TlsUnsupported, raised};
+use overhead_kernel::{TlsCounts, TlsNews, TlsOptions, TlsProbes, TlsProcesses, TlsUnsupported, raised};
 use overhead_reading::Warnings;
 use overhead_report::text::counted;
 use std::collections::BTreeSet;
@@ -41,13 +41,16 @@ impl TlsKeys {
         let (started, starts) = channel();
         let (ending, adding) = (Arc::clone(&is_over), Arc::clone(&log));
         let polling = repeat("tls-keys", INTERVAL, ending, (), move |()| {
-            let add = |it: &SeenSecret<'_>| {
-                let origin =
-                    SecretOrigin { time_ns: it.time_ns, object: (u64::from(it.pid) << 32).rotate_left(16) ^ it.object };
-                adding.add_secret(it.label, it.random, it.secret, origin);
+            let take = |news: TlsNews<'_>| match news {
+                TlsNews::Secret(it) => {
+                    let object = (u64::from(it.pid) << 32).rotate_left(16) ^ it.object;
+                    adding.add_secret(it.label, it.random, it.secret, SecretOrigin { time_ns: it.time_ns, object });
+                }
+                TlsNews::Started(pid) => started.send(pid).unwrap_or_default(),
+                TlsNews::Socket { .. } | TlsNews::Closed(_) => {}
             };
             // Without secrets, connections stay encrypted, which is said.
-            let _ = secrets.poll(add, |pid| started.send(pid).unwrap_or_default());
+            let _ = secrets.poll(take);
         })?;
         let search = move |probes: &mut TlsProbes| raised(|| probes.search(starts.try_iter()));
         let searching = repeat("tls-probes", SEARCH, Arc::clone(&is_over), probes, search)?;

@@ -42,6 +42,9 @@ pub struct AgentFlowRow {
     pub key: AgentRowKey,
     /// Empty if the agent leaves out addresses.
     pub client: String,
+    /// Name of its service or process; empty if it has none.
+    #[serde(default)]
+    pub client_name: String,
     /// Empty if the client is in none of this host.
     pub client_container: String,
     /// Of requests and of responses.

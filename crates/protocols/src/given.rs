@@ -1,5 +1,6 @@
 //! Texts of statements that were prepared before the capture, given by the user.
 
+use crate::learned::{LearnedPart, LearnedStatements};
 use crate::statement::{StatementDialect, StatementSummary};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,6 +13,8 @@ pub struct GivenStatements {
     texts: Arc<HashMap<String, Option<String>>>,
     /// The ends of the connection, in either order.
     ends: Option<[SocketAddr; 2]>,
+    /// Absent unless the capture is one of several.
+    learned: Option<LearnedPart>,
 }
 
 /// Ends a text that was cut.
@@ -42,13 +45,34 @@ impl GivenStatements {
                 *given = None;
             }
         }
-        Ok(Self { texts: Arc::new(texts), ends: None })
+        Ok(Self { texts: Arc::new(texts), ..Self::default() })
     }
 
     /// Returns the texts as one connection uses them.
     #[must_use]
     pub fn between(&self, ends: [SocketAddr; 2]) -> Self {
-        Self { texts: Arc::clone(&self.texts), ends: Some(ends) }
+        Self { ends: Some(ends), ..self.clone() }
+    }
+
+    /// Returns the texts with those of statements whose preparation earlier captures in this network namespace saw. The capture adds to
+    /// these.
+    #[must_use]
+    pub fn with_learned(&self, statements: Arc<LearnedStatements>, network_namespace: u32) -> Self {
+        Self { learned: Some(LearnedPart { statements, network_namespace }), ..self.clone() }
+    }
+
+    /// Remembers a statement that is being prepared, for later captures.
+    pub(crate) fn learn(&self, name: impl FnOnce() -> String, summary: &StatementSummary) {
+        if let Some((learned, ends)) = self.learned.as_ref().zip(self.ends) {
+            learned.learn(ends, &name(), summary);
+        }
+    }
+
+    /// Forgets a statement that is closed.
+    pub(crate) fn forget(&self, name: impl FnOnce() -> String) {
+        if let Some((learned, ends)) = self.learned.as_ref().zip(self.ends) {
+            learned.forget(ends, &name());
+        }
     }
 
     /// Returns the names and ids that stand for several texts, in order. They are not used.
@@ -67,6 +91,10 @@ impl GivenStatements {
 
     /// Returns the summary of a statement that was prepared before the capture.
     pub(crate) fn summary(&self, name: &str, dialect: StatementDialect) -> StatementSummary {
+        if let Some(learned) = self.learned.as_ref().zip(self.ends).and_then(|(learned, ends)| learned.find(ends, name))
+        {
+            return learned;
+        }
         self.text(name).map_or_else(
             || StatementSummary::prepared_before(name, ""),
             |text| StatementSummary::new(text.as_bytes(), !text.ends_with(CUT), dialect, true).0,

@@ -15,6 +15,7 @@ mod foreign;
 mod given;
 pub mod http;
 mod keys;
+mod learned;
 pub mod limits;
 pub mod memcache;
 pub mod mongo;
@@ -31,6 +32,7 @@ mod words_by_length;
 pub use cql::SharedStatements;
 pub use foreign::{SniffVerdict, judge, judge_both, judge_so_far, look, marked};
 pub use given::GivenStatements;
+pub use learned::{LearnedCounts, LearnedStatements};
 pub use servers::KnownServers;
 
 use overhead_decode::{DecodeStep, Decoder, Expansion, Input, MessageBoundary, Out, Reader};

@@ -34,3 +34,6 @@ pub const STATEMENT_COPIES: usize = 64;
 /// Waiting memcached requests that need no reply, such as gets that report only hits; beyond that, the oldest count as
 /// having none. Clients batch thousands of keys.
 pub const QUIET: usize = 64 << 10;
+
+/// Bytes of statements that are remembered between captures of parts of connections, for all connections.
+pub const LEARNED_BYTES: usize = 16 << 20;

@@ -2,6 +2,7 @@
 
 use super::SamplesByEnds;
 use crate::servers::ServerEnd;
+use overhead_dissect::ENCRYPTED;
 use overhead_kernel::ETHERNET_HEADER;
 use overhead_model::{
     Account, Class, ConnectionEnds, FrameFacts, Listener, Protocol, RowId, RowKey, Side, Tally, Trace,
@@ -54,6 +55,7 @@ type ScaledBytes = [u64; 2];
 #[derive(Default)]
 struct SampledOperation {
     row: Option<RowId>,
+    is_encrypted: bool,
     has_request: bool,
     is_closed: bool,
     /// Within the window, and after it.
@@ -129,10 +131,23 @@ impl OperationSampler {
         self.connections.get_mut(&self.current)?.operations.get_mut(&op)
     }
 
+    fn label(&mut self, op: u64, row: RowId) {
+        let part = usize::try_from(row.0).ok().and_then(|row| self.parts.get(row));
+        // TLS without its plain text: a stretch of bytes, no operation.
+        let is_encrypted = part.is_some_and(|part| part.name() == ENCRYPTED);
+        let Some(operation) = self.operation(op) else { return };
+        operation.row = Some(row);
+        if is_encrypted && !std::mem::replace(&mut operation.is_encrypted, true) {
+            self.open -= 1;
+        }
+    }
+
     fn close(&mut self, op: u64) {
         let is_over = self.is_over;
         let Some(connection) = self.connections.get_mut(&self.current) else { return };
-        let Some(operation) = connection.operations.get_mut(&op) else { return };
+        let Some(operation) = connection.operations.get_mut(&op).filter(|operation| !operation.is_encrypted) else {
+            return;
+        };
         operation.is_closed = !is_over;
         self.open -= 1;
         let is_answered = operation.bytes.iter().any(|[_, response]| *response > 0);
@@ -158,7 +173,8 @@ impl OperationSampler {
         let [mut carried_in, mut carried_out] = [connection.carried_in, [0; 2]];
         let mut sums = BTreeMap::<TrafficPart, (u64, ScaledBytes)>::new();
         // On a connection that was met open, the first request may be cut, as are answers without a request.
-        let requests = connection.operations.iter().filter(|(_, operation)| operation.has_request);
+        let is_request = |operation: &SampledOperation| operation.has_request && !operation.is_encrypted;
+        let requests = connection.operations.iter().filter(|(_, operation)| is_request(operation));
         let first = if connection.has_start { None } else { requests.map(|(op, _)| *op).min() };
         for (op, operation) in &connection.operations {
             let [within, after] = operation.bytes;
@@ -167,6 +183,7 @@ impl OperationSampler {
             let is_unmatched = matches!(part, None | Some(TrafficPart::Operations { class: Class::Unmatched, .. }));
             let is_cut = !connection.has_start && (!operation.has_request || first == Some(*op));
             match part {
+                Some(part) if operation.is_encrypted => add(&mut sums.entry(part.clone()).or_default().1, within),
                 Some(part) if !(is_unmatched && is_cut) => {
                     let (count, bytes) = sums.entry(part.clone()).or_default();
                     *count += 1;
@@ -244,7 +261,7 @@ impl Listener for OperationSampler {
             }
             Trace::Labelled { op: Some(op), .. } => {
                 let row = self.latest_row;
-                self.operation(op).into_iter().for_each(|operation| operation.row = Some(row));
+                self.label(op, row);
             }
             Trace::Posted { side, op: Some(op), account, frame: Some(_), len, .. } => {
                 if side == Side::Request {
@@ -263,9 +280,11 @@ impl Listener for OperationSampler {
 mod tests {
     use super::*;
     use overhead_capture::{FileSource, FrameSource, NextFrame};
-    use overhead_dissect::{Dissector, Selection};
+    use overhead_dissect::{Dissector, GivenStatements, KeyLog, LearnedStatements, PREPARED_BEFORE, Selection};
     use overhead_model::Frame;
+    use std::collections::BTreeSet;
     use std::path::Path;
+    use std::sync::Arc;
 
     /// Length of a captured Ethernet header.
     const LINK: u64 = ETHERNET_HEADER;
@@ -283,14 +302,19 @@ mod tests {
     }
 
     /// Returns what a window shows that captures from `from_ns` on, and follows to the end.
-    fn sampled(
+    fn sampled(frames: &[(Frame<'_>, Vec<u8>)], place: (u16, Protocol), times: [u64; 2]) -> WindowSample {
+        sampled_with(GivenStatements::default(), frames, place, times)
+    }
+
+    fn sampled_with(
+        given: GivenStatements,
         frames: &[(Frame<'_>, Vec<u8>)],
         (port, protocol): (u16, Protocol),
         [from_ns, end_ns]: [u64; 2],
     ) -> WindowSample {
         let mut sampler = OperationSampler::new(7, LINK, from_ns);
         sampler.end_ns = end_ns;
-        let selection = Selection { ports: vec![(port, vec![protocol])], ..Selection::default() };
+        let selection = Selection { ports: vec![(port, vec![protocol])], given };
         let mut dissector = Dissector::new(selection, sampler);
         dissector.listen(true);
         for (frame, bytes) in frames.iter().filter(|(frame, _)| frame.time_ns >= from_ns) {
@@ -300,6 +324,70 @@ mod tests {
         let mut sum = WindowSample::default();
         dissector.finish().0.into_samples().values().for_each(|sample| sum.add(sample));
         sum
+    }
+
+    /// TLS of two protocols, without keys.
+    #[test]
+    fn tls_that_a_window_meets_open_is_a_part_of_its_own() {
+        let places = [("postgres-tls12", (7432, Protocol::Pgwire)), ("redis-tls13", (7379, Protocol::Resp))];
+        let ports = places.iter().map(|(_, (port, protocol))| (*port, vec![*protocol])).collect();
+        let selection = Selection { ports, ..Selection::default() };
+        let keys = Arc::new(KeyLog::for_part(Arc::default(), 7));
+        let mut dissector = Dissector::new(selection, OperationSampler::new(7, LINK, 0)).with_keys(keys);
+        dissector.listen(true);
+        let mut bytes = 0;
+        for (session, _) in places {
+            let frames = recorded(session);
+            // After the handshake.
+            for (frame, frame_bytes) in frames.iter().skip(frames.len() * 2 / 3) {
+                dissector.frame(&Frame { bytes: frame_bytes, ..*frame });
+                bytes += u64::from(frame.original_len);
+            }
+        }
+        assert!(dissector.tally_mut().is_settled(), "no window waits for its end");
+        dissector.tally_mut().is_over = true;
+        let samples = dissector.finish().0.into_samples();
+        let parts: Vec<_> = samples.values().flat_map(|sample| &sample.parts).collect();
+        let encrypted = parts.iter().filter(|(part, _)| part.name() == ENCRYPTED);
+        let encrypted: Vec<_> = encrypted.map(|(part, sums)| (part.protocol(), sums.count, sums.wire_bytes)).collect();
+        let protocols: BTreeSet<_> = encrypted.iter().map(|(protocol, ..)| *protocol).collect();
+        assert_eq!(protocols, BTreeSet::from([Some(Protocol::Pgwire), Some(Protocol::Resp)]), "{parts:?}");
+        assert!(encrypted.iter().all(|(_, count, _)| *count == 0));
+        let shown: u64 = encrypted.iter().flat_map(|(_, _, sides)| sides).sum();
+        assert!(shown * 10 > bytes * 8, "{shown} of {bytes}: {parts:?}");
+    }
+
+    /// A window sees statements being prepared, and a later one their executions.
+    #[test]
+    fn statements_that_an_earlier_window_saw_being_prepared_have_text() {
+        for (session, place) in
+            [("postgres-extended-prepared", (7432, Protocol::Pgwire)), ("mariadb-sysbench", (7306, Protocol::Mysql))]
+        {
+            let frames = recorded(session);
+            let (early, late) = frames.split_at(frames.len() * 2 / 3);
+            let window =
+                |frames: &[_], given: &GivenStatements| sampled_with(given.clone(), frames, place, [0, u64::MAX]);
+            let (learned, given) = (Arc::<LearnedStatements>::default(), GivenStatements::default());
+            let remembering = given.with_learned(Arc::clone(&learned), 7);
+            window(early, &remembering);
+            assert!(learned.counts().statements > 0, "{session}");
+            let statements = |given: &GivenStatements| {
+                let parts = window(late, given).parts;
+                let statement = |part: &TrafficPart| match part {
+                    TrafficPart::Operations { statement, .. } => statement.clone(),
+                    _ => String::new(),
+                };
+                parts.keys().map(statement).filter(|text| !text.is_empty()).collect::<Vec<_>>()
+            };
+            let is_unseen = |text: &String| text.starts_with(PREPARED_BEFORE);
+            assert!(statements(&given).iter().any(is_unseen), "{session}");
+            let elsewhere = given.with_learned(Arc::clone(&learned), 8);
+            assert_eq!(statements(&elsewhere), statements(&given), "{session}: another namespace's connection");
+            let texts = statements(&remembering);
+            assert!(!texts.is_empty() && !texts.iter().any(is_unseen), "{session}: {texts:?}");
+            learned.check(7, &HashMap::new());
+            assert_eq!(statements(&remembering), statements(&given), "{session}: the connection has ended");
+        }
     }
 
     /// Windows at random places of recorded sessions: the mean of what they show is what the sessions have.

@@ -22,7 +22,7 @@ use crate::limits;
 use crate::packet::{self, Segment};
 use crate::relay::FirstRequests;
 use crate::select::PortVerdict;
-use crate::tls::KeyLog;
+use crate::tls::{ConnectionKeys, ConnectionPlace, KeyLog};
 use counts::FlowCounts;
 use half::{AckedData, ORIGIN, StreamReassembly};
 use midst::MidStreamPairing;
@@ -120,6 +120,8 @@ impl ConnectionFlow {
             (None, false, None) => (true, DecidedBy::Content),
         };
         let mid_stream = segment.stream.map_or(!segment.flags.syn, |piece| !piece.begins);
+        let is_client_known = decided_by != DecidedBy::Content;
+        let keys = keys.map(|log| ConnectionKeys::new(log, is_client_known.then(|| place(segment, from_client))));
         let stage = match verdict.candidates.as_slice() {
             [] => FlowStage::Other,
             [protocol] if decided_by != DecidedBy::Content => {
@@ -137,7 +139,7 @@ impl ConnectionFlow {
             is_client_lesser: ends[0] <= ends[1],
             halves: [segment.stream.is_some(); 2].map(StreamReassembly::new),
             book: ConnectionLedger::new(),
-            unproven: matches!(stage, FlowStage::Decoding(_)),
+            unproven: matches!(&stage, FlowStage::Decoding(decoding) if !decoding.engine.is_secured()),
             stage,
             decided_by,
             mid_stream,
@@ -456,4 +458,11 @@ impl ConnectionFlow {
         };
         awaited.map_or(ChargeOwner::Latest, |(side, end)| ChargeOwner::Byte(side, end.saturating_sub(1)))
     }
+}
+
+/// Returns the connection of a segment, the client's end first.
+fn place(segment: &Segment<'_>, from_client: bool) -> ConnectionPlace {
+    let (ends, next) = ([segment.source, segment.destination], [segment.seq, segment.ack]);
+    let place = ConnectionPlace { network_namespace: 0, ends, next };
+    if from_client { place } else { place.swapped() }
 }

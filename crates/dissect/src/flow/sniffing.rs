@@ -6,13 +6,12 @@ use super::trial::{HeldPayload, Roles, TrialVerdict};
 use crate::engine::ConnectionEngine;
 use crate::limits;
 use crate::proxy;
-use crate::tls::KeyLog;
+use crate::tls::ConnectionKeys;
 use overhead_decode::{ApparentProtocol, ForeignTraffic, Note};
 use overhead_model::{DecidedBy, Protocol, Side, Tally, Trace};
 use overhead_protocols::{
     AnyDecoder, SharedContext, Sniff, SniffVerdict, judge, judge_both, judge_so_far, look, marked, sniff,
 };
-use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) enum FlowStage {
@@ -45,7 +44,7 @@ pub(super) struct SniffingStage {
 #[derive(Debug)]
 enum OpenQuestion {
     /// Which of several protocols it is; with the secrets for TLS, and the context that connections share.
-    Which { candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext },
+    Which { candidates: Vec<Protocol>, keys: Option<ConnectionKeys>, shared: SharedContext },
     /// Whether it is the port's protocol.
     Whether(DecodingStage),
 }
@@ -88,6 +87,9 @@ impl ConnectionFlow {
             },
             FlowStage::Other => return,
         };
+        if look == ApparentProtocol::Tls && self.mid_stream && decoding.engine.secure_midway() {
+            return;
+        }
         decoding.engine.refuse();
         let expected = Some(decoding.protocol);
         self.note_foreign(look, expected);
@@ -350,7 +352,7 @@ impl ConnectionFlow {
 
 impl SniffingStage {
     /// Returns the state that detects one of `candidates`.
-    pub fn among(candidates: Vec<Protocol>, keys: Option<Arc<KeyLog>>, shared: SharedContext) -> Self {
+    pub fn among(candidates: Vec<Protocol>, keys: Option<ConnectionKeys>, shared: SharedContext) -> Self {
         Self::new(OpenQuestion::Which { candidates, keys, shared })
     }
 
@@ -400,9 +402,9 @@ impl SniffingStage {
 
 impl DecodingStage {
     /// Returns the decoding of a new connection; `mid_stream` if its handshake was not captured.
-    pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<Arc<KeyLog>>, shared: &SharedContext) -> Self {
+    pub fn new(protocol: Protocol, mid_stream: bool, keys: Option<ConnectionKeys>, shared: &SharedContext) -> Self {
         let decoder = AnyDecoder::new(protocol, mid_stream, shared);
-        Self { protocol, engine: Box::new(ConnectionEngine::with_keys(decoder, mid_stream, keys)) }
+        Self { protocol, engine: Box::new(ConnectionEngine::at(decoder, mid_stream, keys)) }
     }
 }
 

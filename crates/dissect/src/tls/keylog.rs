@@ -7,12 +7,13 @@
 //!
 //! Agents for Java log TLS 1.2 in the second form. If the server gives out tickets, no packet has this id.
 
+use super::kept::KeptSessions;
 use crate::limits;
 use overhead_model::enum_with;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// The 32 random bytes of a `ClientHello`, which identify a session.
 pub(super) type ClientRandom = [u8; 32];
@@ -45,7 +46,7 @@ const LONGEST: usize = 48;
 /// A secret of 32 or 48 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TlsSecret {
-    bytes: [u8; LONGEST],
+    pub(super) bytes: [u8; LONGEST],
     len: u8,
 }
 
@@ -83,6 +84,10 @@ pub struct KeyLog {
     supply: OnceLock<KeySupply>,
     /// Time of the frame being dissected, Unix nanoseconds.
     frame_ns: AtomicU64,
+    /// Absent unless the capture is one of several.
+    sessions: Option<Arc<KeptSessions>>,
+    /// That of the capture; 0 if unknown.
+    pub(super) network_namespace: u32,
 }
 
 struct KnownSecret {
@@ -126,6 +131,16 @@ struct UnclaimedSecret {
 }
 
 impl KeyLog {
+    /// Returns a log without secrets of its own, for one of several captures that share sessions. `network_namespace` is the
+    /// capture's.
+    pub fn for_part(sessions: Arc<KeptSessions>, network_namespace: u32) -> Self {
+        Self { sessions: Some(sessions), network_namespace, ..Self::default() }
+    }
+
+    pub(super) fn sessions(&self) -> Option<&Arc<KeptSessions>> {
+        self.sessions.as_ref()
+    }
+
     /// Adds the secrets in `text`, whole lines of a key log, and returns the number of new ones. Skips comments, labels for other uses, and
     /// lines that are not in this format; also secrets beyond [`limits::SECRETS`].
     pub fn add(&self, text: &[u8]) -> usize {
@@ -225,6 +240,12 @@ impl KeyLog {
         drop(unclaimed);
         self.insert((label, *random), claimed.secret);
         self.get(label, random).is_some()
+    }
+
+    /// Adds the secret of a session. Returns true.
+    pub(super) fn set(&self, label: SecretLabel, random: &ClientRandom, secret: TlsSecret) -> bool {
+        self.insert((label, *random), secret);
+        true
     }
 
     /// Returns whether the secret is new.

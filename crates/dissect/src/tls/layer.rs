@@ -1,6 +1,7 @@
 //! The records of a connection: decrypts them, and posts their content woven into their headers and tags.
 
 use super::KeyLog;
+use super::kept::MetConnection;
 use super::records::{self, APPLICATION_DATA, RecordHeader, RecordOperations};
 use super::session::{RecordContent, RecordLayout, TlsSession, WireRecord};
 use super::weave::PostingWeave;
@@ -23,10 +24,11 @@ pub(super) struct TlsLayer {
 }
 
 impl TlsLayer {
-    pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
+    pub fn new(keys: Option<Arc<KeyLog>>, met: Option<Box<MetConnection>>) -> Self {
+        let is_met_open = met.as_ref().is_some_and(|met| met.is_mid_stream);
         Self {
-            session: TlsSession::new(keys),
-            records: RecordOperations::default(),
+            session: TlsSession::new(keys, met),
+            records: if is_met_open { RecordOperations::after_handshake() } else { RecordOperations::default() },
             weaves: [PostingWeave::default(), PostingWeave::default()],
             closing: DeferredCloses::default(),
             text: Vec::new(),
@@ -94,7 +96,8 @@ impl TlsLayer {
                 if let RecordContent::Failed(reason) = content {
                     out.note(Note::Undecryptable(reason));
                 }
-                if self.is_decrypting(side) {
+                // Of a connection of which only a part is captured, the record may be the first of several.
+                if self.is_decrypting(side) || (self.session.is_part() && header.kind() == APPLICATION_DATA) {
                     self.interrupt(inner, out);
                 }
                 return self.records.post(side, header, input, out);
@@ -180,6 +183,11 @@ impl TlsLayer {
             self.feed(out, |recorder| inner.finish_side(side, recorder));
         }
         self.settle(usize::MAX, out);
+    }
+
+    /// See [`TlsSession::keep`].
+    pub fn keep(&self) {
+        self.session.keep();
     }
 
     /// Records of this side were lost.

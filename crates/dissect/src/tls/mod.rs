@@ -8,6 +8,7 @@
 
 mod crypt;
 mod hello;
+mod kept;
 mod keylog;
 mod layer;
 mod records;
@@ -17,10 +18,12 @@ mod suite;
 mod tests;
 mod weave;
 
+pub use kept::{ConnectionPlace, HandshakeId, KeptCounts, KeptSessions};
 pub use keylog::{KeyLog, KeySupply, SecretOrigin};
 pub use records::ENCRYPTED;
 
 use crate::proxy;
+use kept::MetConnection;
 use layer::TlsLayer;
 use overhead_decode::engine::{EngineDriver, StreamStates};
 use overhead_decode::{Decoder, Input, Malformed, MessageBoundary, Note, Out, Reader, Step};
@@ -28,12 +31,36 @@ use overhead_model::{Account, Class, Outcome, Side};
 use std::hash::Hasher;
 use std::sync::Arc;
 
+/// Secrets for the TLS of one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionKeys {
+    log: Arc<KeyLog>,
+    /// Absent unless the log shares sessions with those of other captures.
+    place: Option<Box<ConnectionPlace>>,
+}
+
+impl ConnectionKeys {
+    /// `place` has the client's end first; absent if it is not known which end is the client.
+    pub(crate) fn new(log: Arc<KeyLog>, place: Option<ConnectionPlace>) -> Self {
+        let network_namespace = log.network_namespace;
+        let place = place.filter(|_| log.sessions().is_some());
+        let place = place.map(|place| Box::new(ConnectionPlace { network_namespace, ..place }));
+        Self { log, place }
+    }
+
+    /// Returns the connection if its secrets are kept between captures.
+    fn met(&self, is_mid_stream: bool) -> Option<Box<MetConnection>> {
+        let (sessions, place) = self.log.sessions().zip(self.place.as_deref())?;
+        Some(Box::new(MetConnection::new(Arc::clone(sessions), *place, is_mid_stream)))
+    }
+}
+
 /// A protocol's decoder, with or without TLS around it.
 #[derive(Debug)]
 pub(crate) struct LayeredDecoder<D> {
     /// Stepped directly if there is no TLS.
     decoder: D,
-    keys: Option<Arc<KeyLog>>,
+    keys: Option<ConnectionKeys>,
     secured: Option<Box<SecuredStreams>>,
     /// Nothing was decoded yet, so the client may start with TLS.
     is_fresh: bool,
@@ -47,8 +74,35 @@ struct SecuredStreams {
 }
 
 impl<D: Decoder> LayeredDecoder<D> {
-    pub(crate) fn new(decoder: D, mid_stream: bool, keys: Option<Arc<KeyLog>>) -> Self {
-        Self { decoder, keys, secured: None, is_fresh: !mid_stream, is_proxied: false }
+    pub(crate) fn new(decoder: D, mid_stream: bool, keys: Option<ConnectionKeys>) -> Self {
+        let mut layered = Self { decoder, keys, secured: None, is_fresh: !mid_stream, is_proxied: false };
+        let met = layered.keys.as_ref().filter(|_| mid_stream).and_then(|keys| keys.met(true));
+        if let Some(met) = met.filter(|met| met.has_secrets()) {
+            layered.secure(Some(met));
+        }
+        layered
+    }
+
+    /// Returns whether all bytes are records of TLS.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.secured.is_some()
+    }
+
+    /// Takes the bytes of a connection met open for records of TLS, if it may be one of several captures of the connection.
+    pub(crate) fn secure_midway(&mut self) -> bool {
+        let is_part = self.keys.as_ref().is_some_and(|keys| keys.log.sessions().is_some());
+        if is_part && !self.is_secured() {
+            let met = self.keys.as_ref().and_then(|keys| keys.met(true));
+            self.secure(met);
+        }
+        is_part
+    }
+
+    fn secure(&mut self, met: Option<Box<MetConnection>>) {
+        let is_met_open = met.as_ref().is_some_and(|met| met.is_mid_stream);
+        let keys = self.keys.take().map(|keys| keys.log);
+        let tls = TlsLayer::new(keys, met);
+        self.secured = Some(Box::new(SecuredStreams { tls, streams: StreamStates::new(is_met_open) }));
     }
 
     /// Posts everything held back, at the end of the connection.
@@ -58,6 +112,7 @@ impl<D: Decoder> LayeredDecoder<D> {
         for side in Side::BOTH {
             tls.finish(&mut inner, &mut Out::new(reader, side, None));
         }
+        tls.keep();
     }
 
     pub(crate) fn shrink(&mut self) {
@@ -90,8 +145,8 @@ impl<D: Decoder> LayeredDecoder<D> {
 
     fn begin<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::Tls);
-        let tls = TlsLayer::new(self.keys.take());
-        self.secured = Some(Box::new(SecuredStreams { tls, streams: StreamStates::new(false) }));
+        let met = self.keys.as_ref().and_then(|keys| keys.met(false));
+        self.secure(met);
     }
 }
 

@@ -89,6 +89,11 @@ pub(super) struct RecordOperations {
 }
 
 impl RecordOperations {
+    /// Returns the operations of a connection met after its handshake.
+    pub fn after_handshake() -> Self {
+        Self { is_handshake_over: true, ..Self::default() }
+    }
+
     pub fn handshake<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         *self.handshake.get_or_insert_with(|| {
             let op = out.open();

@@ -4,8 +4,11 @@
 //! one. A gap may hide records, so the next numbers are tried after it ([`limits::RECORDS_LOST`]). If none of them opens a record,
 //! decryption of its direction ends.
 
+mod met;
+
 use super::crypt::{RecordOpener, next_secret};
 use super::hello::{HandshakeMessage, HandshakeScanner, ServerHello};
+use super::kept::MetConnection;
 use super::keylog::{ClientRandom, KeyLog, SecretLabel, SecretObjects, TlsSecret};
 use super::records::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
 use super::suite::CipherSuite;
@@ -44,6 +47,8 @@ pub(super) struct TlsSession {
     is_patient: bool,
     /// The libraries' objects that derived its secrets.
     objects: SecretObjects,
+    /// The connection, if its secrets are kept between captures.
+    met: Option<Box<MetConnection>>,
     client_random: Option<ClientRandom>,
     server: Option<ServerHello>,
     directions: [CipherDirection; 2],
@@ -111,15 +116,22 @@ impl WireRecord<'_> {
 }
 
 impl TlsSession {
-    /// Returns a connection before its `ClientHello`.
-    pub fn new(keys: Option<Arc<KeyLog>>) -> Self {
+    /// Returns a connection before its `ClientHello`, or one met open after its handshake.
+    pub fn new(keys: Option<Arc<KeyLog>>, met: Option<Box<MetConnection>>) -> Self {
+        let epoch = match &met {
+            Some(met) if met.is_mid_stream && met.is_tls12() => KeyEpoch::Protected,
+            Some(met) if met.is_mid_stream => KeyEpoch::Application,
+            _ => KeyEpoch::Clear,
+        };
+        let direction = || CipherDirection { epoch, ..CipherDirection::default() };
         Self {
             keys,
             is_patient: true,
             objects: SecretObjects::default(),
+            met,
             client_random: None,
             server: None,
-            directions: [CipherDirection::default(), CipherDirection::default()],
+            directions: [direction(), direction()],
         }
     }
 
@@ -155,6 +167,9 @@ impl TlsSession {
         if let RecordContent::Failed(_) = content {
             self.give_up(side);
         }
+        if self.met.is_some() && record.kind() == APPLICATION_DATA && !self.pass(side, record, content) {
+            return RecordContent::Closed;
+        }
         content
     }
 
@@ -187,8 +202,7 @@ impl TlsSession {
         let (Some(keys), Some(random)) = (keys, self.client_random) else { return false };
         let direction = &mut self.directions[Side::Request as usize];
         let mut opens = |secret: TlsSecret| {
-            let suites = CipherSuite::TLS13.into_iter().filter_map(CipherSuite::numbered);
-            let mut openers = suites.filter_map(|suite| RecordOpener::tls13(suite, &secret));
+            let mut openers = CipherSuite::usual_of_tls13().filter_map(|suite| RecordOpener::tls13(suite, &secret));
             direction.opener = openers.find(|opener| opener.open(0, record.header, record.fragment, text));
             direction.opener.is_some()
         };
@@ -275,6 +289,9 @@ impl TlsSession {
     /// Puts the content of a protected record into `text`. If its secret is not known, tries those that belong to no session
     /// yet, and waits for more. Returns whether it was opened.
     fn open(&mut self, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
+        if self.met.as_ref().is_some_and(|met| met.is_searching(side)) {
+            return self.find(side, record, text);
+        }
         let mut is_last = false;
         loop {
             self.look(side);
@@ -298,11 +315,16 @@ impl TlsSession {
     fn claim(&mut self, keys: &KeyLog, side: Side, record: WireRecord<'_>, text: &mut Vec<u8>) -> bool {
         let Some((suite, server, random)) = self.suite() else { return false };
         let (direction, objects) = (&mut self.directions[side as usize], &mut self.objects);
+        let mut met = self.met.as_mut();
+        let mut claim = |label, fits: &mut dyn FnMut(TlsSecret) -> bool| match &mut met {
+            Some(met) => met.claim(label, |secret| fits(secret) && keys.set(label, &random, secret)),
+            None => keys.claim((label, &random), objects, fits),
+        };
         let [handshake, traffic] = labels(side);
         let is_master = direction.epoch == KeyEpoch::Protected;
         if direction.epoch != KeyEpoch::Application {
             let label = if is_master { SecretLabel::Master } else { handshake };
-            let is_opened = keys.claim((label, &random), objects, |secret| {
+            let is_opened = claim(label, &mut |secret| {
                 direction.opener = if is_master {
                     let openers = RecordOpener::tls12(suite, &secret, [&random, &server.random]);
                     openers.map(|[client, server]| if side == Side::Request { client } else { server })
@@ -318,7 +340,7 @@ impl TlsSession {
         }
         // In the handshake, for a secret of it that was lost.
         let is_opened = !is_master
-            && keys.claim((traffic, &random), objects, |secret| {
+            && claim(traffic, &mut |secret| {
                 direction.traffic = TrafficKeys::new(suite, secret);
                 direction.open(record, text) || direction.open_early(record, text)
             });

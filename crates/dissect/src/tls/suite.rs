@@ -41,6 +41,16 @@ pub(super) enum SuiteHash {
     Sha384,
 }
 
+impl SuiteHash {
+    /// Returns the length of its values and so of TLS 1.3's secrets, in bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+        }
+    }
+}
+
 /// The parts of a cipher suite that matter to records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CipherSuite {
@@ -49,8 +59,10 @@ pub(super) struct CipherSuite {
 }
 
 impl CipherSuite {
-    /// The suites of TLS 1.3 that a `ClientHello` offers for early data, which only the `ServerHello` names.
-    pub const TLS13: [u16; 4] = [0x1301, 0x1302, 0x1303, 0x1304];
+    /// Returns the suites of TLS 1.3 that libraries offer by default.
+    pub fn usual_of_tls13() -> impl Iterator<Item = Self> {
+        (0x1301..=0x1303).filter_map(Self::numbered)
+    }
 
     /// Returns the suite of this number, with any key exchange; `None` if it cannot be decrypted.
     pub fn numbered(number: u16) -> Option<Self> {

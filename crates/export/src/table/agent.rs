@@ -30,6 +30,7 @@ pub fn flow_fields(span_ns: [u64; 2]) -> Vec<ExportField<Vec<AgentFlowRow>>> {
     let mut fields = key_fields(span_ns, |row: &AgentFlowRow| &row.key);
     fields.extend(columns! { FlowField |row|
         text "client", "address of the client; (other) for clients that share a row" => row.client.as_str().into();
+        text "client_name", "name of the client's service or process; empty if it has none" => row.client_name.as_str().into();
         text "client_container",
             "container of the client; empty if it is in none of this host" => row.client_container.as_str().into();
         number "request_wire_bytes" ["bytes"], "bytes on the wire, client to server" => row.wire_bytes[0];

@@ -11,6 +11,7 @@ use crate::discover::{self, check_pid_namespace, families, owners};
 use crate::error::Error;
 use crate::object::{self, bytes_of, kernel_types, lookup, map, plain, plain_types, ring_size};
 use crate::options::ProcessSelection;
+use crate::ownership::end;
 use crate::skeleton::tls_types;
 use finder::CallingConvention;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramMut, RingBuffer, UprobeOpts};
@@ -18,13 +19,14 @@ use libraries::{FileId, LibraryFinder, ProcessEncryption, TlsLibrary};
 use overhead_model::add_fields;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tls.bpf.o"));
 
-plain_types!(tls_types::tls_event, tls_types::tls_counts, tls_types::tls_settings);
+plain_types!(tls_types::tls_event, tls_types::tls_socket, tls_types::tls_counts, tls_types::tls_settings);
 
 /// Default size of the ring buffer: 8,000 handshakes.
 const RING_BYTES: u32 = 8 << 20;
@@ -50,13 +52,15 @@ pub struct TlsOptions {
     pub ports: Vec<u16>,
     /// The program about to be started as a child, if any.
     pub program: Option<PathBuf>,
+    /// Whether to report the sockets of handshakes, and when they close.
+    pub sockets: bool,
     /// Size of the ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
 }
 
 impl TlsOptions {
     pub fn new(processes: TlsProcesses, ports: impl Into<Vec<u16>>) -> Self {
-        Self { processes, ports: ports.into(), program: None, ring_bytes: RING_BYTES }
+        Self { processes, ports: ports.into(), program: None, sockets: false, ring_bytes: RING_BYTES }
     }
 }
 
@@ -81,6 +85,33 @@ impl fmt::Debug for SeenSecret<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of process {}", self.label, self.pid)
     }
+}
+
+/// A TCP socket of a process that finishes a handshake, perhaps the handshake's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandshakeSocket {
+    /// Inode number.
+    pub network_namespace: u32,
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// Sequence numbers of the next bytes to send and to read.
+    pub next_sent: u32,
+    pub next_read: u32,
+}
+
+/// What the probes have seen.
+#[derive(Clone, Copy, Debug)]
+pub enum TlsNews<'a> {
+    Secret(&'a SeenSecret<'a>),
+    /// A socket of the process whose thread derived the latest secret.
+    Socket {
+        tid: u32,
+        socket: HandshakeSocket,
+    },
+    /// A reported socket has closed.
+    Closed(HandshakeSocket),
+    /// A process has started a program.
+    Started(u32),
 }
 
 /// Seen and missed secrets since the start.
@@ -128,8 +159,19 @@ pub struct TlsUnsupported {
 pub struct TlsSecrets {
     ring: RingBuffer<'static>,
     /// From the ring buffer, not yet polled.
-    taken: Arc<Mutex<Vec<tls_types::tls_event>>>,
+    taken: Arc<Mutex<Vec<TlsRecord>>>,
     clock: ClockStamp,
+}
+
+enum TlsRecord {
+    Event(tls_types::tls_event),
+    Socket(tls_types::tls_socket),
+}
+
+impl TlsRecord {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        plain(bytes).map(Self::Event).or_else(|| plain(bytes).map(Self::Socket))
+    }
 }
 
 /// Observes the TLS libraries of processes. Dropping it detaches the programs.
@@ -166,14 +208,16 @@ impl TlsProbes {
             TlsProcesses::Pids(pids) => ProcessSelection::Pids(pids.clone()).resolve()?,
         };
         let object = object::load(OBJECT, |_| false, &[("events", ring_size(options.ring_bytes))])?;
-        let settings = tls_types::tls_settings { all: is_auto.into() };
+        let settings = tls_types::tls_settings { all: is_auto.into(), sockets: options.sockets.into() };
         map(&object, "settings")?.update(&0_u32.to_ne_bytes(), bytes_of(&settings), MapFlags::ANY)?;
-        let in_kernel = object.progs_mut().filter(is_in_kernel).map(|program| object::attach(&program));
+        let is_wanted = |program: &ProgramMut<'_>| options.sockets || program.name() != "socket_closed";
+        let in_kernel = object.progs_mut().filter(is_in_kernel).filter(is_wanted);
+        let in_kernel = in_kernel.map(|program| object::attach(&program));
         let links = in_kernel.collect::<Result<_, _>>()?;
         let taken = Arc::<Mutex<Vec<_>>>::default();
         let waiting = Arc::clone(&taken);
         let keep = move |event: &[u8]| {
-            waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(plain::<tls_types::tls_event>(event));
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(TlsRecord::read(event));
         };
         let ring = object::ring(&map(&object, "events")?, keep)?;
         let processes = named.iter().map(|pid| (*pid, ProcessEncryption::default())).collect();
@@ -271,16 +315,22 @@ impl TlsProbes {
 }
 
 impl TlsSecrets {
-    /// Hands new secrets to `take` in the order in which they were derived, and processes that have started a program to
-    /// `started`.
-    pub fn poll(&mut self, mut take: impl FnMut(&SeenSecret<'_>), mut started: impl FnMut(u32)) -> Result<(), Error> {
+    /// Hands what is new to `take`. What one thread does comes in order.
+    pub fn poll(&mut self, mut take: impl FnMut(TlsNews<'_>)) -> Result<(), Error> {
         self.ring.consume()?;
         let taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
-        for mut event in taken {
+        for record in taken {
+            let mut event = match record {
+                TlsRecord::Event(event) => event,
+                TlsRecord::Socket(socket) => {
+                    take(news_of(&socket));
+                    continue;
+                }
+            };
             if event.secret_len == 0 {
-                started(event.tgid);
+                take(TlsNews::Started(event.tgid));
             } else if let Some(secret) = secret_of(&event, &self.clock) {
-                take(&secret);
+                take(TlsNews::Secret(&secret));
             }
             event.secret.fill(0);
             std::hint::black_box(&event);
@@ -306,6 +356,14 @@ fn is_in_kernel(program: &ProgramMut<'_>) -> bool {
     program.section().to_string_lossy().starts_with("tp_btf/")
 }
 
+fn news_of(found: &tls_types::tls_socket) -> TlsNews<'static> {
+    let ends = found.ends;
+    let [local, remote] = [end(ends.local, ends.local_port), end(ends.remote, ends.remote_port)];
+    let (next_sent, next_read) = (found.write_seq, found.copied_seq);
+    let socket = HandshakeSocket { network_namespace: ends.netns, local, remote, next_sent, next_read };
+    if found.is_closed != 0 { TlsNews::Closed(socket) } else { TlsNews::Socket { tid: found.tid, socket } }
+}
+
 fn secret_of<'a>(event: &'a tls_types::tls_event, clock: &ClockStamp) -> Option<SeenSecret<'a>> {
     let label = event.label.split(|byte| *byte == 0).next()?;
     Some(SeenSecret {
@@ -322,6 +380,24 @@ fn secret_of<'a>(event: &'a tls_types::tls_event, clock: &ClockStamp) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sockets_are_told_from_secrets() {
+        let mut socket = tls_types::tls_socket { tid: 7, write_seq: 1, copied_seq: 2, ..Default::default() };
+        socket.ends.local = crate::opened::words("10.0.0.1".parse().unwrap());
+        socket.ends.remote = crate::opened::words("2001:db8::1".parse().unwrap());
+        (socket.ends.netns, socket.ends.local_port, socket.ends.remote_port) = (9, 40_000, 5432);
+        let ends: [SocketAddr; 2] = ["10.0.0.1:40000", "[2001:db8::1]:5432"].map(|end| end.parse().unwrap());
+        let record = TlsRecord::read(bytes_of(&socket)).unwrap();
+        let [local, remote] = ends;
+        let wanted = HandshakeSocket { network_namespace: 9, local, remote, next_sent: 1, next_read: 2 };
+        let TlsRecord::Socket(read) = record else { panic!("not a socket") };
+        assert!(matches!(news_of(&read), TlsNews::Socket { tid: 7, socket } if socket == wanted));
+        socket.is_closed = 1;
+        assert!(matches!(news_of(&socket), TlsNews::Closed(found) if found == wanted));
+        let event = tls_types::tls_event::default();
+        assert!(matches!(TlsRecord::read(bytes_of(&event)), Some(TlsRecord::Event(_))));
+    }
 
     #[test]
     fn an_event_is_read_without_its_padding() {

@@ -33,6 +33,8 @@ const COLUMNS: [(&str, usize, Option<SortBy>); 6] = [
     ("p50", 8, None),
     ("p99", 8, Some(SortBy::Latency)),
 ];
+/// The column in the place of the latencies, if rows have costs.
+const COST: (&str, usize, Option<SortBy>) = ("cost/30 days", 16, None);
 /// The column of failures, shown only if there are any.
 const ERRORS: (&str, usize) = ("errors", 7);
 /// Minimum width of names.
@@ -63,7 +65,7 @@ pub fn lines(screen: &Screen, width: usize, height: Option<usize>) -> Vec<TextLi
     lines.push(figures(&view, width));
     lines.push(Vec::new());
     let has_errors = view.errors > 0;
-    lines.push(headings(screen, width, has_errors));
+    lines.push(headings(screen, &view, width));
     let page = height.map_or(view.rows.len(), page);
     let above = screen.above.min(view.rows.len().saturating_sub(page));
     lines.extend(view.rows.iter().skip(above).take(page).map(|row| row_line(row, &view, width, has_errors)));
@@ -118,10 +120,17 @@ fn label_width(width: usize, has_errors: bool) -> usize {
     width.saturating_sub(figures + 1).max(NARROWEST)
 }
 
-fn headings(screen: &Screen, width: usize, has_errors: bool) -> TextLine {
+/// Returns the columns of a view. All views' columns are equally wide together.
+fn columns(view: &View) -> Vec<(&'static str, usize, Option<SortBy>)> {
+    let [figures @ .., _, _] = COLUMNS;
+    if view.has_costs { figures.into_iter().chain([COST]).collect() } else { COLUMNS.to_vec() }
+}
+
+fn headings(screen: &Screen, view: &View, width: usize) -> TextLine {
+    let has_errors = view.errors > 0;
     let label = label_width(width, has_errors);
     let mut line = vec![(Look::Heading, padded(&format!(" {}", grain(screen.wanted.by)), label + 1))];
-    for (name, width, sort) in COLUMNS {
+    for (name, width, sort) in columns(view) {
         let look = if sort == Some(screen.wanted.sort) { Look::Chosen } else { Look::Heading };
         line.push((look, format!("{name:>width$}")));
     }
@@ -136,16 +145,19 @@ fn row_line(row: &TopRow, view: &View, width: usize, has_errors: bool) -> TextLi
     let none = || "-".to_owned();
     let latency = |at: usize| row.latency_ns.map_or_else(none, |latencies| duration(latencies[at]));
     let bytes = |count: u64| if count == 0 { none() } else { mean(row.sums.bytes() as f64 / count as f64) };
-    let cells = [
+    let mut cells = vec![
         if row.calls == 0 { none() } else { scaled(row.calls as f64) },
         view.per_second(row.sums.count).filter(|_| row.calls > 0).map_or_else(none, scaled),
         view.per_second(row.sums.bytes()).map_or_else(none, scaled),
         bytes(row.sums.count),
-        latency(0),
-        latency(1),
     ];
+    if view.has_costs {
+        cells.push(row.cost.map_or_else(none, significant));
+    } else {
+        cells.extend([latency(0), latency(1)]);
+    }
     let mut text = padded(&format!(" {}", cut(&clean(&row.label), label)), label + 1);
-    for (cell, (_, width, _)) in cells.iter().zip(COLUMNS) {
+    for (cell, (_, width, _)) in cells.iter().zip(columns(view)) {
         let _ = write!(text, "{cell:>width$}");
     }
     let mut line = vec![(Look::Plain, text)];
@@ -328,6 +340,18 @@ mod tests {
         assert!(found.iter().all(|line| line.width() <= 80), "{found:#?}");
         assert_eq!(found[22], " last 1.00 s");
         assert_eq!(found[23], " b bytes r rate c calls l latency  g rows  / find  t total  p hold  ? help q end");
+    }
+
+    #[test]
+    fn costs_take_the_place_of_latencies() {
+        let mut screen = screen(kinds());
+        let mut look = top::Look { at: Duration::from_secs(63), kinds: kinds(), ..top::Look::default() };
+        look.costs.insert("GET".to_owned(), 12.345);
+        screen.take(look);
+        let found = shown(&mut screen, 80, 24);
+        assert!(found[3].ends_with("   B/op    cost/30 days"), "{found:#?}");
+        let get = found.iter().find(|line| line.starts_with(" GET")).unwrap();
+        assert!(get.ends_with("            12.3") && found.iter().all(|line| line.width() <= 80), "{found:#?}");
     }
 
     #[test]

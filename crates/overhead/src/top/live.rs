@@ -11,10 +11,13 @@ use overhead_model::{Account, Class, Protocol};
 use overhead_reading::{DecodePlan, DissectPlan, KeyReader, PATIENCE, Warnings};
 use overhead_report::text::counted;
 use overhead_report::{Aggregate, KindKey, RowSums};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+
+/// A month of costs.
+const MONTH: Duration = Duration::from_hours(30 * 24);
 
 /// Options that select what to capture, as for `capture`.
 #[derive(Args, Debug)]
@@ -85,7 +88,15 @@ impl Feed for LiveFeed {
         let at = started.elapsed();
         let answer = runtime.block_on(capturing.kinds(by));
         let dropped = capturing.progress().dropped;
-        Ok(answer.map(|(kinds, frames, wire_bytes)| Look { at, frames, wire_bytes, dropped, kinds, is_over: *is_over }))
+        Ok(answer.map(|(kinds, frames, wire_bytes)| Look {
+            at,
+            frames,
+            wire_bytes,
+            dropped,
+            kinds,
+            is_over: *is_over,
+            ..Look::default()
+        }))
     }
 
     fn takes_time(&self) -> bool {
@@ -141,9 +152,8 @@ impl Feed for AgentFeed {
         let mut kinds = BTreeMap::<KindKey, RowSums>::new();
         match by {
             By::Connection | By::Client => {
-                for AgentFlowRow { key, client, wire_bytes, .. } in &flows {
-                    let label = if by == By::Client { client.clone() } else { format!("{client} > {}", key.server) };
-                    add(&mut kinds, (Class::Workload, label), 0, *wire_bytes);
+                for row in &flows {
+                    add(&mut kinds, (Class::Workload, flow_label(row, by)), 0, row.wire_bytes);
                 }
             }
             By::Name | By::Statement | By::Server => {
@@ -152,8 +162,9 @@ impl Feed for AgentFeed {
                 }
             }
         }
-        let (at, kinds) = (Duration::from_nanos(end_ns.saturating_sub(start_ns)), kinds.into_iter().collect());
-        Ok(Some(Look { at, frames, wire_bytes, dropped, kinds, is_over: false }))
+        let at = Duration::from_nanos(end_ns.saturating_sub(start_ns));
+        let (kinds, costs) = (kinds.into_iter().collect(), monthly_costs(&flows, &statements, by, at));
+        Ok(Some(Look { at, frames, wire_bytes, dropped, kinds, costs, is_over: false }))
     }
 
     fn takes_time(&self) -> bool {
@@ -171,11 +182,70 @@ impl Feed for AgentFeed {
 /// Returns the class and label of the row of a statement. By server, all classes share a row.
 fn row_label(row: &AgentStatementRow, by: By, key: &AgentRowKey) -> (Class, String) {
     let class = Class::ALL.into_iter().find(|class| class.name() == row.class).unwrap_or(Class::Workload);
-    match by {
+    let (class, label) = match by {
         By::Server => (Class::Workload, format!("{} {}", key.server, key.system)),
         By::Statement if !row.text.is_empty() => (class, row.text.clone()),
         _ => (class, row.name.clone()),
+    };
+    (class, with_zones(label, key))
+}
+
+/// Returns the label of the row of a client or connection: the client's name, or else its address.
+fn flow_label(row: &AgentFlowRow, by: By) -> String {
+    let AgentFlowRow { key, client, client_name, .. } = row;
+    let client = if client_name.is_empty() { client } else { client_name };
+    let label = if by == By::Client { client.clone() } else { format!("{client} > {}", key.server) };
+    with_zones(label, key)
+}
+
+/// Adds the zones of both ends to a label, if the settings have zones.
+fn with_zones(label: String, key: &AgentRowKey) -> String {
+    let AgentRowKey { client_zone, server_zone, .. } = key;
+    let is_unknown = [client_zone, server_zone].iter().all(|zone| *zone == "unknown");
+    if is_unknown { label } else { format!("{label} [{client_zone} > {server_zone}]") }
+}
+
+/// Returns what the rows cost in a month at the rate since the start, by label; empty without prices. Those of statements are the costs of
+/// their connections, divided like the periods that have ended.
+fn monthly_costs(
+    flows: &[AgentFlowRow],
+    statements: &[AgentStatementRow],
+    by: By,
+    span: Duration,
+) -> HashMap<String, f64> {
+    let months = span.as_secs_f64() / MONTH.as_secs_f64();
+    let mut costs = HashMap::new();
+    if months <= 0.0 {
+        return costs;
     }
+    let monthly = |nano: u64| nano as f64 / 1e9 / months;
+    if matches!(by, By::Connection | By::Client) {
+        for row in flows {
+            if let Some(nano) = row.cost_nano {
+                *costs.entry(flow_label(row, by)).or_default() += monthly(nano);
+            }
+        }
+        return costs;
+    }
+    let place = |key: &AgentRowKey| (key.server.clone(), key.client_zone.clone(), key.server_zone.clone());
+    let mut exact = HashMap::<_, u64>::new();
+    for AgentFlowRow { key, cost_nano, .. } in flows {
+        *exact.entry(place(key)).or_default() += cost_nano.unwrap_or_default();
+    }
+    let mut divided = HashMap::<_, u64>::new();
+    for AgentStatementRow { key, cost_nano, .. } in statements {
+        *divided.entry(place(key)).or_default() += cost_nano.unwrap_or_default();
+    }
+    for row in statements {
+        let (Some(nano), Some(sum @ 1..)) = (row.cost_nano, divided.get(&place(&row.key)).copied()) else { continue };
+        let share = nano as f64 / sum as f64;
+        let (class, label) = row_label(row, by, &row.key);
+        if class != Class::Workload {
+            continue;
+        }
+        *costs.entry(label).or_default() += share * monthly(exact.get(&place(&row.key)).copied().unwrap_or_default());
+    }
+    costs
 }
 
 /// Adds a row. The accounts of its bytes are unknown.
@@ -184,5 +254,85 @@ fn add(kinds: &mut BTreeMap<KindKey, RowSums>, (class, label): (Class, String), 
     sums.count += count;
     for (side, bytes) in sums.sides.iter_mut().zip(wire_bytes) {
         side.amounts[Account::Unknown] += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(zones: [&str; 2]) -> AgentRowKey {
+        let [client_zone, server_zone] = zones.map(str::to_owned);
+        AgentRowKey {
+            seen_at: "server".to_owned(),
+            server: "10.0.0.1:6379".to_owned(),
+            system: "redis".to_owned(),
+            container: String::new(),
+            client_zone,
+            server_zone,
+        }
+    }
+
+    fn flow(key: AgentRowKey, client: [&str; 2], cost_nano: Option<u64>) -> AgentFlowRow {
+        let [client, client_name] = client.map(str::to_owned);
+        AgentFlowRow {
+            key,
+            client,
+            client_name,
+            client_container: String::new(),
+            wire_bytes: [1, 2],
+            payload_bytes: [1, 2],
+            segments: [1, 1],
+            retransmitted_segments: 0,
+            opened: 0,
+            closed: 0,
+            round_trip_us: 0,
+            round_trips: 0,
+            cost_nano,
+        }
+    }
+
+    fn statement(key: AgentRowKey, text: &str, cost_nano: Option<u64>) -> AgentStatementRow {
+        AgentStatementRow {
+            key,
+            class: "workload".to_owned(),
+            protocol: "resp".to_owned(),
+            name: "GET".to_owned(),
+            text: text.to_owned(),
+            wire_bytes: [1, 2],
+            wire_bytes_interval: None,
+            operations: 1,
+            operations_interval: None,
+            cost_nano,
+        }
+    }
+
+    #[test]
+    fn rows_have_zones_and_the_cost_of_a_month() {
+        let (near, far) = (key(["unknown", "unknown"]), key(["a", "b"]));
+        let flows = [
+            flow(near.clone(), ["10.0.0.9", ""], None),
+            flow(far.clone(), ["10.1.0.1", "orders"], Some(3_000_000_000)),
+            flow(far.clone(), ["10.1.0.2", "orders"], Some(1_000_000_000)),
+        ];
+        // The statements lack the bytes of the current period.
+        let statements = [
+            statement(near, "GET a", None),
+            statement(far.clone(), "GET a", Some(500_000_000)),
+            statement(far, "GET b", Some(1_500_000_000)),
+        ];
+        let costs = |by| {
+            let mut costs: Vec<_> = monthly_costs(&flows, &statements, by, MONTH / 10).into_iter().collect();
+            costs.sort_by(|one, other| one.0.cmp(&other.0));
+            costs
+        };
+        let named =
+            |costs: &[(&str, f64)]| costs.iter().map(|(label, cost)| ((*label).to_owned(), *cost)).collect::<Vec<_>>();
+        assert_eq!(costs(By::Client), named(&[("orders [a > b]", 40.0)]));
+        assert_eq!(costs(By::Connection), named(&[("orders > 10.0.0.1:6379 [a > b]", 40.0)]));
+        assert_eq!(costs(By::Statement), named(&[("GET a [a > b]", 10.0), ("GET b [a > b]", 30.0)]));
+        assert_eq!(costs(By::Server), named(&[("10.0.0.1:6379 redis [a > b]", 40.0)]));
+        assert_eq!(flow_label(&flows[0], By::Client), "10.0.0.9");
+        assert!(monthly_costs(&flows, &statements, By::Server, Duration::ZERO).is_empty());
     }
 }

@@ -11,6 +11,7 @@ use overhead_reading::time::duration;
 use overhead_reading::{InputPlan, Warnings};
 use overhead_report::OperationKind;
 use screen::Screen;
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -131,6 +132,8 @@ pub struct Look {
     pub wire_bytes: u64,
     pub dropped: u64,
     pub kinds: Vec<OperationKind>,
+    /// Costs of rows in 30 days, by label, in the unit of the prices; empty without prices.
+    pub costs: HashMap<String, f64>,
     /// The feed has ended.
     pub is_over: bool,
 }

@@ -187,5 +187,5 @@ impl Dissect for Replay {
 
 fn figures(clock: Option<&Clock>, (frames, wire_bytes): (u64, u64), kinds: Vec<OperationKind>) -> Look {
     let at = clock.map_or(0, |clock| clock.latest_ns.saturating_sub(clock.first_ns));
-    Look { at: Duration::from_nanos(at), frames, wire_bytes, dropped: 0, kinds, is_over: false }
+    Look { at: Duration::from_nanos(at), frames, wire_bytes, kinds, ..Look::default() }
 }

@@ -41,6 +41,8 @@ pub struct TopRow {
     pub sums: RowSums,
     /// Median and 99th percentile in the interval, nanoseconds.
     pub latency_ns: Option<[u64; 2]>,
+    /// In 30 days; absent without a price.
+    pub cost: Option<f64>,
 }
 
 /// Figures of an interval, ready to show.
@@ -64,6 +66,8 @@ pub struct View {
     /// Frames dropped by the kernel, since the beginning.
     pub dropped: u64,
     pub rows: Vec<TopRow>,
+    /// Some rows have a cost.
+    pub has_costs: bool,
     /// Rows that the filter left out.
     pub left_out: usize,
     /// The feed has ended.
@@ -92,6 +96,7 @@ impl View {
             frames: now.frames.saturating_sub(start.frames),
             wire_bytes: now.wire_bytes.saturating_sub(start.wire_bytes),
             dropped: now.dropped,
+            has_costs: !now.costs.is_empty(),
             is_over: now.is_over,
             ..Self::default()
         };
@@ -106,7 +111,8 @@ impl View {
                 continue;
             }
             let latency_ns = sums.latency_ns();
-            view.rows.push(TopRow { label: key.label.clone(), calls: so_far.count, sums, latency_ns });
+            let (label, cost) = (key.label.clone(), now.costs.get(&key.label).copied());
+            view.rows.push(TopRow { label, calls: so_far.count, sums, latency_ns, cost });
         }
         view.rows.sort_by(|one, two| {
             let value = |row: &TopRow| match wanted.sort {

@@ -21,6 +21,7 @@ impl PlainDecoder {
         c.out().leave();
         let Some(MysqlPending { prepares, bound, .. }) = self.pairing.front() else { return Err(Short) };
         let bound = std::mem::take(bound);
+        self.given.learn(|| id.to_string(), prepares);
         let statement = MysqlStatement { named: prepares.clone(), parameters, bound, ..MysqlStatement::default() };
         self.session.change(|session| session.prepared(id, statement));
         self.columns.clear();

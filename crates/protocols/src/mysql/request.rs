@@ -94,6 +94,7 @@ impl PlainDecoder {
                 self.forget_sent_ahead(id);
             }
             _ => {
+                self.given.forget(|| id.to_string());
                 let Some(known) = self.session.statement(id) else { return Ok(DecodedRequest::default()) };
                 let statement = known.named.text.as_str();
                 c.out().label_current(Label { class: Class::Setup, name: "CLOSE", via: via_of(code), statement });

@@ -204,6 +204,7 @@ impl Pgwire {
             let (summary, copies) = statement(text.get(..end), text, false, c.out());
             c_text(c, Account::Query, "statement")?;
             let asked = summary.text.clone();
+            session.learn(name, &summary);
             session.set_text(id, summary, copies);
             let count = c.u16_be(Account::Framing, "parameter count")?;
             let types = c.text(4 * u64::from(count), Account::Schema, "parameter type")?;
@@ -256,6 +257,7 @@ impl Pgwire {
                     let id = session.statement_named(name);
                     closed = session.statement(id).map(|of| of.summary.text.clone());
                     session.close_statement(name);
+                    session.forget(name);
                 }
                 (false, _) => {
                     let of = session.statement_of_portal(name).and_then(|id| session.statement(id));

@@ -305,6 +305,17 @@ impl Session {
         id
     }
 
+    /// Remembers a statement for later captures, unless it is unnamed.
+    pub fn learn(&self, name: &[u8], summary: &StatementSummary) {
+        if !name.is_empty() {
+            self.given.learn(|| shown(name).into_owned(), summary);
+        }
+    }
+
+    pub fn forget(&self, name: &[u8]) {
+        self.given.forget(|| shown(name).into_owned());
+    }
+
     /// Returns the statement with this name, or an unknown one if its preparation was not captured.
     pub fn statement_named(&mut self, name: &[u8]) -> PgStatementId {
         if let Some(id) = self.statement_names.get(name) {
