@@ -236,7 +236,7 @@ impl TlsSession {
                 (HandshakeMessage::ClientHello(random), Side::Request) => self.client_random = Some(random),
                 (HandshakeMessage::ServerHello(hello), Side::Response) => self.server = Some(hello),
                 (HandshakeMessage::EndOfEarlyData | HandshakeMessage::Finished | HandshakeMessage::KeyUpdate, _) => {
-                    rekeyed = Some(message)
+                    rekeyed = Some(message);
                 }
                 _ => {}
             }

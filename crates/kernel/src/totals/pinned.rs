@@ -74,7 +74,9 @@ impl TcpFollower {
         let position = position.filter(|position| position.boot == boot_id()).ok_or_else(foreign)?;
         let folder = pins.subfolder(layout).map_err(|error| error.to_string())?;
         let mut tables = position.tables;
-        tables.iter_mut().for_each(|pair| pair.sort_unstable());
+        for pair in &mut tables {
+            pair.sort_unstable();
+        }
         if Self::pinned_tables(&folder).ok() != Some(tables) {
             return Err(foreign());
         }
@@ -90,7 +92,9 @@ impl TcpFollower {
     fn pinned_tables(folder: &PinFolder) -> Result<[[u32; 2]; TABLES], Error> {
         let number = |name| identity(&MapHandle::from_pinned_path(folder.entry(name))?);
         let mut tables = [[number("sums_even")?, number("sums_odd")?], [number("other_even")?, number("other_odd")?]];
-        tables.iter_mut().for_each(|pair| pair.sort_unstable());
+        for pair in &mut tables {
+            pair.sort_unstable();
+        }
         Ok(tables)
     }
 
