@@ -23,7 +23,7 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import OVERHEAD, check, finish, must, network, report, require_root, run, skip, wait_for
+from testing import OVERHEAD, check, finish, must, network, report, require_root, wait_for
 
 LISTEN = "127.0.0.1:29485"
 ADDRESSES = {"server": "10.62.1.2", "client": "10.61.1.2"}
