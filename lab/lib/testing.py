@@ -15,6 +15,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEST = pathlib.Path(sys.argv[0]).stem
@@ -221,6 +223,26 @@ class Redis:
     def gets(self, connection=None):
         """Returns how many GETs it has answered since it was started."""
         return redis_counters(connection or connect(self.address))["calls"].get("get", 0)
+
+
+class AgentPage:
+    """What the agent that listens at `listen` (HOST:PORT) shows."""
+
+    listen = None
+
+    def text(self, path="metrics"):
+        """The page; None before the agent serves it."""
+        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            return urllib.request.urlopen(f"http://{self.listen}/{path}", timeout=10).read().decode()
+
+    def sum(self, name, **labels):
+        """The sum of the series with these labels."""
+        found = 0.0
+        for line in self.text().splitlines():
+            series = re.fullmatch(rf"overhead_agent_{name}(?:_total)?(?:{{(.*)}})? (\S+)", line)
+            has = series and all(f'{key}="{value}"' in (series[1] or "") for key, value in labels.items())
+            found += float(series[2]) if has else 0
+        return found
 
 
 def redis_counters(connection):

@@ -22,7 +22,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import (OVERHEAD, REDIS, ROOT, ask, check, connect, finish, memcached_counters, must, network, postgres, redis_counters,
+from testing import (OVERHEAD, REDIS, ROOT, AgentPage, ask, check, connect, finish, memcached_counters, must, network, postgres, redis_counters,
                      require_root, run, skip, start, wait_for)
 
 LISTEN = "127.0.0.1:29475"
@@ -86,7 +86,9 @@ def control_group(ends):
     return folder
 
 
-class Agent:
+class Agent(AgentPage):
+    listen = LISTEN
+
     def __init__(self, folder, *options):
         (folder / "agent.toml").write_text(CONFIG)
         (folder / "statements").write_text("P_0\tSELECT abalance FROM pgbench_accounts WHERE aid = $1\n")
@@ -94,19 +96,6 @@ class Agent:
         words = [OVERHEAD, "agent", "--config", folder / "agent.toml", *options]
         self.process = subprocess.Popen([str(word) for word in words], stdout=self.log, stderr=self.log)
         wait_for(lambda: self.text(), "the agent's metrics")
-
-    def text(self):
-        with contextlib.suppress(urllib.error.URLError, ConnectionError):
-            return urllib.request.urlopen(f"http://{LISTEN}/metrics", timeout=10).read().decode()
-
-    def sum(self, name, **labels):
-        """The sum of the series with these labels."""
-        found = 0.0
-        for line in self.text().splitlines():
-            series = re.fullmatch(rf"overhead_agent_{name}(?:_total)?(?:{{(.*)}})? (\S+)", line)
-            has = series and all(f'{key}="{value}"' in (series[1] or "") for key, value in labels.items())
-            found += float(series[2]) if has else 0
-        return found
 
     def end(self):
         """Ends it, and returns its summary."""

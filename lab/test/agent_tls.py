@@ -9,7 +9,6 @@ Ends with a line like that of cargo test.
 import contextlib
 import os
 import pathlib
-import re
 import signal
 import socket
 import ssl
@@ -18,11 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import OVERHEAD, REDIS, ask, certificate, check, connect, finish, must, postgres, require_root, run, start, wait_for
+from testing import OVERHEAD, REDIS, AgentPage, ask, certificate, check, connect, finish, must, postgres, require_root, run, start, wait_for
 
 LISTEN = "127.0.0.1:29476"
 REDIS_PORT, POSTGRES_PORT = 29477, 29478
@@ -47,7 +44,9 @@ every = "700ms"
 """
 
 
-class Agent:
+class Agent(AgentPage):
+    listen = LISTEN
+
     def __init__(self, ends, folder, keys):
         (folder / "agent.toml").write_text(CONFIG.replace("KEYS", keys))
         self.log = open(folder / f"log-{keys}", "w+")
@@ -59,18 +58,6 @@ class Agent:
             sys.exit(f"{error}: {self.end()}")
         if keys == "true":
             wait_for(lambda: "from now on" in (folder / f"log-{keys}").read_text(), "the probes", 120)
-
-    def text(self, path="metrics"):
-        with contextlib.suppress(urllib.error.URLError, ConnectionError):
-            return urllib.request.urlopen(f"http://{LISTEN}/{path}", timeout=10).read().decode()
-
-    def sum(self, name, **labels):
-        found = 0.0
-        for line in self.text().splitlines():
-            series = re.fullmatch(rf"overhead_agent_{name}(?:_total)?(?:{{(.*)}})? (\S+)", line)
-            has = series and all(f'{key}="{value}"' in (series[1] or "") for key, value in labels.items())
-            found += float(series[2]) if has else 0
-        return found
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
