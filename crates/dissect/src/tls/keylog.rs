@@ -170,11 +170,15 @@ impl KeyLog {
         is_new
     }
 
-    /// Returns the secrets that sessions have used so far, in the format of a key log.
+    /// Returns the secrets that sessions have used so far, in the format of a key log: one session after the other, so that the
+    /// same secrets are the same text.
     pub fn text(&self) -> String {
         let secrets = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
-        let (mut text, used) = (String::new(), |known: &KnownSecret| known.is_used.load(Ordering::Relaxed));
-        for ((label, random), known) in secrets.iter().filter(|(_, known)| used(known)) {
+        let is_used = |known: &KnownSecret| known.is_used.load(Ordering::Relaxed);
+        let mut used: Vec<_> = secrets.iter().filter(|(_, known)| is_used(known)).collect();
+        used.sort_unstable_by_key(|((label, random), _)| (*random, *label as u8));
+        let mut text = String::new();
+        for ((label, random), known) in used {
             text.push_str(label.name());
             for bytes in [random, known.secret.bytes()] {
                 text.push(' ');
@@ -406,6 +410,22 @@ mod tests {
         assert!(log.get(SecretLabel::Master, &[1; 32]).is_some());
         assert_eq!(copy.add(log.text().as_bytes()), 1);
         assert_eq!(copy.get(SecretLabel::Master, &[1; 32]).unwrap().bytes(), [2; 48]);
+    }
+
+    #[test]
+    fn the_text_lists_the_secrets_of_a_session_together() {
+        let log = KeyLog::default();
+        for session in [2, 1, 3] {
+            for label in SecretLabel::ALL.into_iter().rev() {
+                log.add_secret(label.name(), Some(&[session; 32]), &[session; 32], SecretOrigin::default());
+                assert!(log.get(label, &[session; 32]).is_some());
+            }
+        }
+        let text = log.text();
+        let lines: Vec<_> = text.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>()).collect();
+        let randoms = [1, 2, 3].map(|session: u8| format!("{session:02x}").repeat(32));
+        let wanted = randoms.iter().flat_map(|random| SecretLabel::ALL.map(|label| vec![label.name(), random]));
+        assert_eq!(lines, wanted.collect::<Vec<_>>());
     }
 
     #[test]
