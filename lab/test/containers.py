@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import testing
-from testing import OVERHEAD, REDIS, check, connect, finish, must, network, payload, redis_counters, require_root, run, skip, workload
+from testing import OVERHEAD, REDIS, ask, check, connect, finish, must, network, payload, redis_counters, require_root, run, skip, wait_for, workload
 
 ENGINES = "--engines" in sys.argv
 PORT = 25001
@@ -48,6 +48,10 @@ class Asking:
             "reads": grown["total_reads_processed"] - 1,
             "writes": grown["total_writes_processed"] - 1,
         }
+
+    def clients(self):
+        """How many connections the server has."""
+        return ask(self.socket, b"INFO clients\r\n", until=b"\r\n\r\n").partition(b"connected_clients:")[2].split()[0]
 
 
 def capture(folder, *options, **more):
@@ -230,7 +234,7 @@ def loopback(folder, asking, server):
 
 
 def screen(asking):
-    requests = "-q -t get -n 1000000 -c 5".split()
+    requests, clients = "-q -t get -n 1000000 -c 5".split(), asking.clients()
     loads = [subprocess.Popen(["redis-benchmark", "-h", address, "-p", str(PORT), *requests], stdout=subprocess.DEVNULL)
              for address in ("10.251.1.2", "10.251.2.2")]
     try:
@@ -239,6 +243,8 @@ def screen(asking):
         for process in loads:
             process.kill()
             process.wait()
+    # The server still answers the last requests of the clients that were killed.
+    wait_for(lambda: asking.clients() == clients, "the end of the connections")
     asking.since()
     check("top: the container in the title", "eth0 of container cache" in done.stdout)
     check("top: its server, and no other's", (f"10.251.1.2:{PORT}" in done.stdout, "10.251.2.2" in done.stdout), (True, False))
