@@ -1,10 +1,11 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/waits.py [BINARY] [--drivers] [--delay MS]: round trips of real clients, against a witness: the same capture, read by tshark, over a link that
-takes 20 ms each way, or as --delay says: on a busy machine, a longer one is disturbed less. The time from a connection's SYN to its last
-answer, divided by both delays, is how often the client waited. `--project rtt=` of a capture without the delay is held against that time,
-too. --drivers adds drivers from PyPI.
+"""lab/test/waits.py [BINARY] [--drivers [NAME]] [--delay MS]: round trips of real clients, against a witness: the same capture, read by tshark,
+over a link that takes 20 ms each way, or as --delay says: on a busy machine, a longer one is disturbed less. The time from a connection's SYN
+to its last answer, divided by both delays, is how often the client waited. `--project rtt=` of a capture without the delay is held against
+that time, too. --drivers adds drivers of PyPI, npm and Maven Central, authentication, more servers of the lab, and TLS, which is counted with
+and without its keys; NAME is a part of the names of those to run.
 
-Takes root's rights. Ends with a line like that of cargo test.
+Takes root's rights. Prints a table, and ends with a line like that of cargo test.
 """
 
 import collections
@@ -13,17 +14,23 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import select
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from dataclasses import dataclass, replace
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import OVERHEAD, REDIS, check, finish, must, postgres, require_root, run, skip, start, wait_for
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "lib"), str(HERE / "drivers")]
+import programs
+from testing import OVERHEAD, REDIS, ROOT, certificate, check, finish, must, postgres, require_root, run, skip, start, wait_for
 
 SERVER = "10.77.0.2"
+INSIDE = ["ip", "netns", "exec", "waits"]
 DELAY = float(sys.argv[sys.argv.index("--delay") + 1]) / 1000 if "--delay" in sys.argv else 0.020
 ROUND_TRIP = 2 * DELAY
 # The server's own time, and this script's, per round trip.
@@ -37,26 +44,83 @@ READS = "for key in range(5): c.execute('SELECT %s::int', (key,)).fetchall()\n"
 PIPELINED = "with c.pipeline():\n    for key in range(8): c.execute('SELECT %s::int', (key,))\n"
 COPY = f"psql -X -q -h {SERVER} -U postgres postgres -c \"copy (select generate_series(1, 1000)) to stdout\""
 REDIS_CLI = f"redis-cli -h {SERVER}"
-# Name, system, port, program, and how often it waits, if that is known from its documentation.
+
+
+@dataclass
+class Client:
+    name: str
+    system: str
+    port: int
+    # The command; its first word is a file of wait-clients, if there is one of that name.
+    words: list
+    # How often it waits, if that is known from its documentation.
+    known: int = None
+    # One of the lab's servers that it needs beside those of this test.
+    server: str = None
+    # A command of the shell that comes before each run, at the server.
+    before: str = None
+    is_tls: bool = False
+
+
 CLIENTS = [
     # TCP, STARTUP, 5 reads.
-    ("psycopg, 5 reads", "postgres", 5432, [PYTHON, "-c", PSYCOPG.replace("SSL", "sslmode=disable") + READS], 7),
+    Client("psycopg, 5 reads", "postgres", 5432, [PYTHON, "-c", PSYCOPG.replace("SSL", "sslmode=disable") + READS], 7),
     # TCP, STARTUP, and 8 queries that wait once.
-    ("psycopg, pipeline", "postgres", 5432, [PYTHON, "-c", PSYCOPG.replace("SSL", "sslmode=disable") + PIPELINED], 3),
-    ("psql, COPY", "postgres", 5432, ["sh", "-c", "PGSSLMODE=disable " + COPY], 3),
-    ("redis-cli, GET", "redis", 6379, ["sh", "-c", f"{REDIS_CLI} GET key"], 2),
-    ("redis-cli, HELLO and 5 GET", "redis", 6379, ["sh", "-c", f"{REDIS_CLI} -3 -r 5 GET key"], 7),
-    ("curl, 3 requests", "http", 8080, ["curl", "-s", *[f"http://{SERVER}:8080/"] * 3], 4),
-    ("curl, 100 Continue", "http", 8080,
-     ["curl", "-s", "-H", "Expect: 100-continue", "--data-binary", "x" * 2000, f"http://{SERVER}:8080/"], 3),
+    Client("psycopg, pipeline", "postgres", 5432, [PYTHON, "-c", PSYCOPG.replace("SSL", "sslmode=disable") + PIPELINED], 3),
+    Client("psql, COPY", "postgres", 5432, ["sh", "-c", "PGSSLMODE=disable " + COPY], 3),
+    Client("redis-cli, GET", "redis", 6379, ["sh", "-c", f"{REDIS_CLI} GET key"], 2),
+    Client("redis-cli, HELLO and 5 GET", "redis", 6379, ["sh", "-c", f"{REDIS_CLI} -3 -r 5 GET key"], 7),
+    Client("curl, 3 requests", "http", 8080, ["curl", "-s", *[f"http://{SERVER}:8080/"] * 3], 4),
+    Client("curl, 100 Continue", "http", 8080,
+           ["curl", "-s", "-H", "Expect: 100-continue", "--data-binary", "x" * 2000, f"http://{SERVER}:8080/"], 3),
 ]
+# Ports of the lab's servers, and of TLS.
+CASSANDRA, FERRETDB, MYSQL, REDIS_TLS, HTTPS = 7042, 7017, 7356, 6380, 8443
+MYSQL_CLIENT = f"$({ROOT}/lab/servers/mysql tool mysql) --no-defaults -h HOST -P {MYSQL} -u USER --get-server-public-key -N -e 'do 1'"
+SIGN_IN = MYSQL_CLIENT.replace("HOST", SERVER).replace("USER", "ada -psecret --ssl-mode=MODE")
+MYSQL_USER = MYSQL_CLIENT.replace("HOST", "127.0.0.1").replace("USER", "root").replace(
+    "do 1", "create user if not exists ada identified with caching_sha2_password by \"secret\"; flush privileges")
+MYSQL_CACHED = f"{MYSQL_USER} && {MYSQL_CLIENT.replace('HOST', '127.0.0.1').replace('USER', 'ada -psecret')}"
+CURL = ["curl", "-s", "-k", "--no-sessionid"]
 DRIVERS = [
-    ("pg8000, 5 reads", "postgres", 5432, "pg8000",
-     f"import pg8000.native as p\nc = p.Connection('postgres', host='{SERVER}')\nfor key in range(5): c.run('SELECT :a::int', a=key)\nc.close()"),
-    ("redis-py, 5 GET", "redis", 6379, "redis",
-     f"import redis\nc = redis.Redis('{SERVER}')\nfor key in range(5): c.get(key)"),
-    ("redis-py, RESP3 and a pipeline", "redis", 6379, "redis",
-     f"import redis\nc = redis.Redis('{SERVER}', protocol=3)\np = c.pipeline()\nfor key in range(50): p.get(key)\np.execute()"),
+    Client("pg8000, 5 reads", "postgres", 5432, ["pg8000.py", SERVER, 5432]),
+    Client("psql, SCRAM and a query", "postgres", 5432,
+           ["sh", "-c", f"PGPASSWORD=secret PGSSLMODE=disable psql -X -q -h {SERVER} -U ada postgres -c 'select 1'"], 5),
+    Client("postgres.js, 5 reads", "postgres", 5432, ["postgres.js", SERVER, 5432, "{}"]),
+    Client("postgres.js, fetch_types: false", "postgres", 5432, ["postgres.js", SERVER, 5432, '{"fetch_types": false}']),
+    Client("postgres.js, fetch_types, prepare: false", "postgres", 5432,
+           ["postgres.js", SERVER, 5432, '{"fetch_types": false, "prepare": false}']),
+    Client("postgres.js, unsafe", "postgres", 5432, ["postgres.js", SERVER, 5432, '{"fetch_types": false, "unsafe": true}']),
+    # TCP, STARTUP, and a round trip for each.
+    Client("node-postgres, 5 reads", "postgres", 5432, ["pg.js", SERVER, 5432], 7),
+    Client("node-postgres, named statement", "postgres", 5432, ["pg.js", SERVER, 5432, "by-key"], 7),
+    Client("JDBC, prepareThreshold=0, 8 reads", "postgres", 5432, ["jdbc.java", SERVER, 5432, 0], 10),
+    Client("JDBC, prepareThreshold=1, 8 reads", "postgres", 5432, ["jdbc.java", SERVER, 5432, 1], 10),
+    Client("JDBC, prepareThreshold=5, 8 reads", "postgres", 5432, ["jdbc.java", SERVER, 5432, 5], 10),
+    Client("redis-py, 5 GET", "redis", 6379, ["redis.py", SERVER, 6379, "get"]),
+    Client("redis-py, RESP3 and a pipeline", "redis", 6379, ["redis.py", SERVER, 6379, "pipeline"]),
+    # TCP, WATCH, GET, and MULTI to EXEC at once.
+    Client("redis-py, WATCH and MULTI", "redis", 6379, ["redis.py", SERVER, 6379, "watch"], 4),
+    Client("Cassandra, PREPARE", "cassandra", CASSANDRA, ["cassandra.py", SERVER, CASSANDRA, 0], server="cassandra"),
+    Client("Cassandra, PREPARE and 5 EXECUTE", "cassandra", CASSANDRA, ["cassandra.py", SERVER, CASSANDRA, 5], server="cassandra"),
+    Client("pymongo, hello and 5 reads", "mongodb", FERRETDB, ["mongo.py", SERVER, FERRETDB], server="ferretdb"),
+    Client("pymongo, PLAIN and 5 reads", "mongodb", FERRETDB, ["mongo.py", SERVER, FERRETDB, "PLAIN"], server="ferretdb"),
+    # TCP, the greeting, the scrambled password, and a statement.
+    Client("mysql, caching_sha2 fast", "mysql", MYSQL, ["sh", "-c", SIGN_IN.replace("MODE", "DISABLED")], server="mysql", before=MYSQL_CACHED),
+    # The public key and the password in two more.
+    Client("mysql, caching_sha2 full", "mysql", MYSQL, ["sh", "-c", SIGN_IN.replace("MODE", "DISABLED")], server="mysql", before=MYSQL_USER),
+    Client("mysql, caching_sha2 full, TLS 1.3", "mysql", MYSQL, ["sh", "-c", SIGN_IN.replace("MODE", "REQUIRED")], server="mysql",
+           before=MYSQL_USER, is_tls=True),
+    # TCP, flights of the handshake, a request.
+    Client("curl, TLS 1.3", "http", HTTPS, [*CURL, "--tlsv1.3", f"https://{SERVER}:{HTTPS}/"], 3, is_tls=True),
+    Client("curl, TLS 1.2", "http", HTTPS, [*CURL, "--tls-max", "1.2", f"https://{SERVER}:{HTTPS}/"], 4, is_tls=True),
+    Client("redis-cli, TLS 1.3", "redis", REDIS_TLS, ["sh", "-c", f"{REDIS_CLI} -p {REDIS_TLS} --tls --insecure GET key"], 3, is_tls=True),
+    # And the question whether the server speaks TLS.
+    Client("psql, TLS 1.3 and a query", "postgres", 5432,
+           ["sh", "-c", f"psql -X -q 'host={SERVER} user=postgres dbname=postgres sslmode=require gssencmode=disable' -c 'select 1'"], is_tls=True),
+    Client("psql, TLS 1.2 and a query", "postgres", 5432,
+           ["sh", "-c", f"psql -X -q 'host={SERVER} user=postgres dbname=postgres sslmode=require gssencmode=disable ssl_max_protocol_version=TLSv1.2'"
+            " -c 'select 1'"], 6, is_tls=True),
 ]
 HTTP = """
 import http.server
@@ -117,18 +181,129 @@ class SlowLink:
                     os.write(target, held.popleft()[1])
 
 
-def captured(folder, name, port, words):
-    """Runs a program, and returns the capture of its connections."""
-    place = folder / f"{name}.pcap"
-    place.unlink(missing_ok=True)
-    ends = contextlib.ExitStack()
-    with ends:
-        start(ends, ["tcpdump", "-i", "waits0", "-Z", "root", "--immediate-mode", "-U", "-s", "0", "-w", place, f"tcp port {port}"])
-        wait_for(lambda: place.exists() and place.stat().st_size >= 24, "tcpdump")
-        time.sleep(0.3)
-        must(*words)
-        time.sleep(0.5)
-    return place
+class Lab:
+    """The servers beyond the slow link, and the captures of their clients."""
+
+    def __init__(self, ends, folder):
+        self.ends, self.folder, self.link, self.rows, self.servers = ends, folder, SlowLink(ends), [], {}
+        self.keys = folder / "keys.log"
+        start(ends, [*INSIDE, *REDIS, "--bind", SERVER, "--dir", folder])
+        start(ends, [*INSIDE, PYTHON, "-c", HTTP])
+        wait_for(lambda: run(["curl", "-s", f"http://{SERVER}:8080/"]).returncode == 0, "the HTTP server")
+
+    def start_postgres(self, tls=None):
+        """Returns the folder of its socket, or None."""
+        return postgres(self.ends, self.folder, 5432, INSIDE, "10.77.0.0/24", tls)
+
+    def start_others(self, socket, tls):
+        """What only drivers need: TLS, users with passwords, and the way to the lab's servers, which listen on 127.0.0.1."""
+        must("gcc", "-shared", "-fPIC", "-O1", "-o", self.folder / "keylog.so", HERE / "files/keylog.c", "-ldl")
+        must(*INSIDE, "sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
+        ports = f"{{ {CASSANDRA}, {FERRETDB}, {MYSQL} }}"
+        must(*INSIDE, "nft", f"table ip lab {{ chain before {{ type nat hook prerouting priority -100; ip daddr {SERVER} tcp dport {ports} dnat to 127.0.0.1; }}; }}")
+        files = ["--tls-cert-file", tls[0], "--tls-key-file", tls[1], "--tls-ca-cert-file", tls[0], "--tls-auth-clients", "no"]
+        start(self.ends, [*INSIDE, *REDIS, "--bind", SERVER, "--dir", self.folder, "--port", 0, "--tls-port", REDIS_TLS, *files])
+        paths = " ".join(f"{name}_temp_path {self.folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        (self.folder / "nginx.conf").write_text(
+            f"user root; daemon off; pid {self.folder}/pid; error_log {self.folder}/errors; worker_processes 1; events {{}}\n"
+            f"http {{ access_log off; {paths} server {{ listen {SERVER}:{HTTPS} ssl; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {tls[0]};"
+            f" ssl_certificate_key {tls[1]}; ssl_early_data on; location / {{ return 200 hello; }} }} }}\n")
+        start(self.ends, [*INSIDE, "nginx", "-c", self.folder / "nginx.conf"])
+        if socket:
+            allowed = socket / "data/pg_hba.conf"
+            allowed.write_text("host all ada 10.77.0.0/24 scram-sha-256\n" + allowed.read_text())
+            must("psql", "-X", "-q", "-h", socket, "-U", "postgres", "-c", "create role ada login password 'secret'", "-c", "select pg_reload_conf()")
+
+    def missing(self, client):
+        """Why a client cannot be run; None if it can."""
+        if client.server and client.server not in self.servers:
+            self.servers[client.server] = self.start_server(client.server)
+        return self.servers.get(client.server)
+
+    def start_server(self, name):
+        installed = run([ROOT / "lab/install", name])
+        started = installed.returncode or run([*INSIDE, ROOT / "lab/up", name])
+        if installed.returncode or started.returncode:
+            return f"{name}: {(started or installed).stderr.strip().splitlines()[-1]}"
+        every = [*must(ROOT / "lab/servers" / name, "requires").split(), name]
+        for each in every:
+            self.ends.callback(run, [*INSIDE, ROOT / "lab/down", each])
+
+    def captured(self, client, name):
+        """Runs a program, and returns the capture of its connections."""
+        place = self.folder / f"{name}.pcap"
+        place.unlink(missing_ok=True)
+        self.keys.unlink(missing_ok=True)
+        environment = dict(os.environ)
+        if client.before:
+            must(*INSIDE, "sh", "-c", client.before, cwd=self.folder, env=environment)
+        if client.is_tls:
+            environment |= {"LD_PRELOAD": str(self.folder / "keylog.so"), "SSLKEYLOGFILE": str(self.keys)}
+        with contextlib.ExitStack() as ends:
+            start(ends, ["tcpdump", "-i", "waits0", "-Z", "root", "--immediate-mode", "-U", "-s", "0", "-w", place, f"tcp port {client.port}"])
+            wait_for(lambda: place.exists() and place.stat().st_size >= 24, "tcpdump")
+            time.sleep(0.3)
+            must(*client.words, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL)
+            # On a busy machine, tcpdump lags behind.
+            wait_for(lambda: has_ended(place), "the end of the connections in the capture", 60)
+        return place
+
+    def record(self, place, client, *options):
+        keys = ["--keylog", self.keys] if client.is_tls else []
+        done = run([OVERHEAD, "analyze", place, "--db", client.system, "--port", client.port, "--format", "json", *keys, *options])
+        return json.loads(done.stdout)
+
+    def ask(self, client):
+        name = client.name
+        # A busy machine only adds to the time.
+        for _ in range(ATTEMPTS):
+            place = self.captured(client, re.sub("[^a-zA-Z0-9]+", "-", name))
+            seconds, counted = witnessed(place, client.port), self.record(place, client)["whole"]["round_trips"]
+            # MySQL's server speaks first. A wait that the client did not ask for is no round trip.
+            waited = seconds / ROUND_TRIP - (client.system == "mysql")
+            if waited <= counted * (1 + TOLERATED):
+                break
+        self.rows.append((name, "-" if client.known is None else client.known, counted, f"{seconds:.3f}", f"{waited:.2f}"))
+        check(f"{name}: {counted} round trips, {waited:.2f} by the clock", counted <= waited <= counted * (1 + TOLERATED))
+        if client.known is not None:
+            check(f"{name}: as documented", counted, client.known)
+        if client.is_tls:
+            sealed = json.loads(must(OVERHEAD, "analyze", place, "--db", client.system, "--port", client.port, "--format", "json"))
+            check(f"{name}: without its keys", sealed["whole"]["round_trips"], counted)
+        self.model(client, seconds)
+
+    def model(self, client, seconds):
+        """Holds the model of a capture without the delay against the time with it."""
+        # On a busy machine, what overlaps differs from run to run.
+        for _ in range(ATTEMPTS):
+            self.link.delay = 0
+            near = self.record(self.captured(client, "near"), client, "--project", f"rtt={ROUND_TRIP * 1000:.0f}ms")
+            self.link.delay = DELAY
+            each, operations = near["distances"][0]["elapsed_ns_per_operation"], near["whole"]["operations"]
+            if not isinstance(each, int):
+                return skip(f"{client.name}: elapsed time", each["unavailable"])
+            modelled = each * operations / 1e9
+            if abs(modelled - seconds) <= TOLERATED * seconds:
+                break
+        check(f"{client.name}: {modelled:.3f} s modelled, {seconds:.3f} s with the delay", abs(modelled - seconds) <= TOLERATED * seconds)
+
+
+def has_ended(place):
+    """Whether the capture, of IP packets, has the end of each connection, and at least one."""
+    opened, closed = set(), set()
+    with open(place, "rb") as file:
+        file.read(24)
+        while len(head := file.read(16)) == 16:
+            length = int.from_bytes(head[8:12], "little")
+            packet = file.read(length)
+            if len(packet) < length:
+                break
+            tcp = packet[(packet[0] & 15) * 4:]
+            if tcp[13] & 0x12 == 0x02:
+                opened.add(tcp[:2])
+            if tcp[13] & 0x05:
+                closed |= {tcp[:2], tcp[2:4]}
+    return bool(opened) and opened <= closed
 
 
 def witnessed(place, port):
@@ -143,61 +318,65 @@ def witnessed(place, port):
     return sum(last[stream] - first[stream] for stream in last)
 
 
-def record(place, system, port, *options):
-    done = run([OVERHEAD, "analyze", place, "--db", system, "--port", port, "--format", "json", *options])
-    return json.loads(done.stdout)
+def installed(client):
+    """The client with its program installed; raises `Missing`."""
+    source = HERE / "wait-clients" / client.words[0]
+    if "/" in client.words[0] or not source.is_file():
+        return client
+    program = programs.Program(source)
+    folder = program.installed()
+    command = [programs.tool(str(folder / word)) if number == 0 and "/" in word else word for number, word in enumerate(program.command)]
+    # Files of the program lie in its folder.
+    command = [str(folder / word) if number and (folder / word).is_file() else word.replace("classes:lib/*", f"{folder}/classes:{folder}/lib/*")
+               for number, word in enumerate(command)]
+    return replace(client, words=[*command, *client.words[1:]])
 
 
-def ask(folder, link, name, system, port, words, known):
-    # A busy machine only adds to the time.
-    for _ in range(ATTEMPTS):
-        place = captured(folder, name.replace(" ", "-").replace(",", ""), port, words)
-        seconds, counted = witnessed(place, port), record(place, system, port)["whole"]["round_trips"]
-        waited = seconds / ROUND_TRIP
-        if waited <= counted * (1 + TOLERATED):
-            break
-    check(f"{name}: {counted} round trips, {waited:.2f} by the clock", counted <= waited <= counted * (1 + TOLERATED))
-    if known is not None:
-        check(f"{name}: as documented", counted, known)
-    # The model of the capture without the delay against the time with it.
-    link.delay = 0
-    near = record(captured(folder, "near", port, words), system, port, "--project", f"rtt={ROUND_TRIP * 1000:.0f}ms")
-    link.delay = DELAY
-    each, operations = near["distances"][0]["elapsed_ns_per_operation"], near["whole"]["operations"]
-    if not isinstance(each, int):
-        return skip(f"{name}: elapsed time", each["unavailable"])
-    modelled = each * operations / 1e9
-    check(f"{name}: {modelled:.3f} s modelled, {seconds:.3f} s with the delay", abs(modelled - seconds) <= TOLERATED * seconds)
+def chosen():
+    """The clients that the arguments name."""
+    if "--drivers" not in sys.argv:
+        skip("drivers", "--drivers tests them")
+        return CLIENTS
+    at = sys.argv.index("--drivers") + 1
+    name = sys.argv[at] if at < len(sys.argv) and not sys.argv[at].startswith("-") and "/" not in sys.argv[at] else ""
+    return [client for client in CLIENTS + DRIVERS if name in client.name]
 
 
 def main():
-    require_root("tcpdump", "tshark", "curl", "redis-cli")
+    with_drivers = "--drivers" in sys.argv
+    require_root("tcpdump", "tshark", "curl", "redis-cli", *(("gcc", "openssl", "nginx", "nft") if with_drivers else ()))
     if not os.path.exists("/dev/net/tun"):
         skip("all", "this machine has no /dev/net/tun")
         finish()
     with contextlib.ExitStack() as ends:
         folder = pathlib.Path(ends.enter_context(tempfile.TemporaryDirectory()))
         folder.chmod(0o755)
-        link = SlowLink(ends)
-        inside = ["ip", "netns", "exec", "waits"]
-        start(ends, [*inside, *REDIS, "--bind", SERVER, "--dir", folder, "--protected-mode", "no"])
-        start(ends, [*inside, PYTHON, "-c", HTTP])
-        has_postgres = postgres(ends, folder, 5432, inside, "10.77.0.0/24") is not None
-        wait_for(lambda: run(["curl", "-s", f"http://{SERVER}:8080/"]).returncode == 0, "the HTTP server")
-        clients = list(CLIENTS)
-        if "--drivers" in sys.argv:
-            must(PYTHON, "-m", "venv", folder / "venv")
-            must(folder / "venv/bin/pip", "install", "-q", *{package for _, _, _, package, _ in DRIVERS})
-            python = folder / "venv/bin/python"
-            clients += [(name, system, port, [python, "-c", program], None) for name, system, port, _, program in DRIVERS]
-        else:
-            skip("drivers of PyPI", "--drivers tests them")
-        for name, system, port, words, known in clients:
-            if system == "postgres" and (not has_postgres or words[0] == PYTHON and run([PYTHON, "-c", "import psycopg"]).returncode):
-                skip(name, "PostgreSQL or its client is not installed")
+        lab = Lab(ends, folder)
+        tls = certificate(folder) if with_drivers else None
+        socket = lab.start_postgres(tls)
+        if with_drivers:
+            lab.start_others(socket, tls)
+        for client in chosen():
+            if client.system == "postgres" and (not socket or client.words[0] == PYTHON and run([PYTHON, "-c", "import psycopg"]).returncode):
+                skip(client.name, "PostgreSQL or its client is not installed")
+                continue
+            try:
+                reason, client = lab.missing(client), installed(client)
+            except programs.Missing as missing:
+                reason = missing
+            if reason:
+                skip(client.name, reason)
             else:
-                ask(folder, link, name, system, port, words, known)
+                lab.ask(client)
+        table(lab.rows)
     finish()
+
+
+def table(rows):
+    rows = [("client", "documented", "counted", "seconds", f"/ {ROUND_TRIP * 1000:.0f} ms"), *rows]
+    widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
+    for name, *numbers in rows:
+        print(name.ljust(widths[0]), *(str(number).rjust(width) for number, width in zip(numbers, widths[1:])), sep="  ")
 
 
 main()
