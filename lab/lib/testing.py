@@ -27,8 +27,9 @@ PAYLOAD = ("tls", "framing", "metadata", "schema", "query", "data", "status", "u
 # A Redis that keeps nothing, for whoever reaches it.
 REDIS = ["redis-server", "--save", "", "--appendonly", "no", "--protected-mode", "no"]
 counts = collections.Counter()
-# Where a test was started with interrupts ignored (in the background), its servers would ignore them too.
+# Where a test was started with signals ignored (in the background, by nohup), its programs would ignore them too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def report(word, name, detail=""):

@@ -324,7 +324,7 @@ def settings(agent):
                                   ("[zones]\nx = 1\n", "the settings stay as they were:", 2), ("", "read again\n", 2)):
         agent.settings.write_text(old + more)
         agent.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: wanted in agent.said(), "the settings", 60)
+        wait_for(lambda: wanted in agent.said(), "the settings")
         ping("127.0.0.1")
         agent.settled()
         # The agent also counts what other tests do in their namespaces.
