@@ -1,4 +1,4 @@
-"""What the tests of lab/test share: checks and their counts, captures, servers and their answers, the last line.
+"""Shared by the tests of lab/test: checks and their counts, captures, servers and their answers, the last line.
 
 Tests in Python import it. Those in shell source lab/lib/testing.sh, which runs it as a program and sends it their checks.
 """
@@ -173,6 +173,22 @@ def certificate(folder):
     return made
 
 
+def redis_tls(port, certificate, key):
+    """The options of a Redis that also listens for TLS at the port, and asks for no client's certificate."""
+    return ["--tls-port", str(port), "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no"]
+
+
+def nginx_settings(folder, listen, certificate, key, main="", server=""):
+    """Writes the settings of an nginx that answers over TLS, with early data; `main` and `server` have more of them. Returns their file."""
+    paths = " ".join(f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    file = folder / "nginx.conf"
+    file.write_text(
+        f"user root; {main} daemon off; pid {folder}/pid; error_log {folder}/errors; worker_processes 1; events {{}}\n"
+        f"http {{ access_log off; {paths} server {{ listen {listen} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};"
+        f" ssl_early_data on; {server} location / {{ return 200 hello; }} }} }}\n")
+    return file
+
+
 def postgres(ends, folder, port, inside=(), clients=None, tls=None):
     """Starts a PostgreSQL of the test's own, until `ends` is closed. Returns its folder, with its socket; None where it is not installed.
     `inside`: the command that starts it in a namespace. It listens on loopback, and everywhere if there are clients of another network.
@@ -227,7 +243,7 @@ class Redis:
 
 
 class AgentPage:
-    """What the agent that listens at `listen` (HOST:PORT) shows."""
+    """The pages of the agent that listens at `listen` (HOST:PORT)."""
 
     listen = None
 

@@ -19,7 +19,8 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from testing import OVERHEAD, REDIS, AgentPage, ask, certificate, check, connect, finish, must, postgres, require_root, run, start, wait_for
+from testing import OVERHEAD, REDIS, AgentPage, ask, certificate, check, connect, finish, must, postgres, redis_tls, require_root, run, start, \
+    wait_for
 
 LISTEN = "127.0.0.1:29476"
 REDIS_PORT, POSTGRES_PORT = 29477, 29478
@@ -162,8 +163,7 @@ def main():
         folder = pathlib.Path(place)
         folder.chmod(0o755)
         files = certificate(folder)
-        start(ends, [*REDIS, "--bind", "127.0.0.1", "--port", "0", "--tls-port", str(REDIS_PORT), "--tls-cert-file", files[0], "--tls-key-file",
-                     files[1], "--tls-ca-cert-file", files[0], "--tls-auth-clients", "no", "--dir", folder])
+        start(ends, [*REDIS, "--bind", "127.0.0.1", "--port", "0", *redis_tls(REDIS_PORT, *files), "--dir", folder])
         connect(("127.0.0.1", REDIS_PORT)).close()
         database = postgres(ends, folder, POSTGRES_PORT, tls=files)
         must("pgbench", "-i", "-q", "-h", database, "-p", str(POSTGRES_PORT), "-U", "postgres", "postgres")

@@ -19,7 +19,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "lib"), str(HERE / "drivers")]
 import programs
-from testing import OVERHEAD, check, finish, must, require_root, run, skip, start, wait_for, workload
+from testing import OVERHEAD, check, finish, must, nginx_settings, redis_tls, require_root, run, skip, start, wait_for, workload
 
 REDIS, NGINX = 22101, 22102
 JAVA = ["java", "-cp", "classes:lib/*"]
@@ -74,17 +74,12 @@ class Lab:
         self.environment = {**os.environ, "LD_PRELOAD": str(folder / "keylog.so"), "SSLKEYLOGFILE": str(self.log)}
 
     def redis(self, ends, version):
-        tls = ["--tls-port", REDIS, "--tls-cert-file", "cert.pem", "--tls-key-file", "key.pem", "--tls-ca-cert-file", "cert.pem", "--tls-auth-clients", "no"]
-        words = ["redis-server", "--bind", "127.0.0.1", "--port", "0", "--save", "", *tls, "--tls-protocols", f"TLSv{version}"]
-        return self.serve(ends, words, REDIS)
+        words = ["redis-server", "--bind", "127.0.0.1", "--port", "0", "--save", "", *redis_tls(REDIS, "cert.pem", "key.pem")]
+        return self.serve(ends, [*words, "--tls-protocols", f"TLSv{version}"], REDIS)
 
     def nginx(self, ends, versions="TLSv1.2 TLSv1.3", more=""):
-        paths = " ".join(f"{name}_temp_path {self.folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        (self.folder / "nginx.conf").write_text(
-            f"user root; env SSLKEYLOGFILE; daemon off; pid {self.folder}/pid; error_log {self.folder}/errors; worker_processes 1; events {{}}\n"
-            f"http {{ access_log off; {paths} server {{ listen 127.0.0.1:{NGINX} ssl; ssl_protocols {versions}; ssl_certificate cert.pem;"
-            f" ssl_certificate_key key.pem; ssl_early_data on; {more} location / {{ return 200 hello; }} }} }}\n")
-        return self.serve(ends, ["nginx", "-c", self.folder / "nginx.conf"], NGINX)
+        settings = nginx_settings(self.folder, f"127.0.0.1:{NGINX}", "cert.pem", "key.pem", "env SSLKEYLOGFILE;", f"ssl_protocols {versions}; {more}")
+        return self.serve(ends, ["nginx", "-c", settings], NGINX)
 
     def serve(self, ends, words, port):
         server = start(ends, words, cwd=self.folder, env=self.environment)

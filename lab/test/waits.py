@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "lib"), str(HERE / "drivers")]
 import programs
-from testing import OVERHEAD, REDIS, ROOT, certificate, check, finish, must, postgres, require_root, run, skip, start, wait_for
+from testing import OVERHEAD, REDIS, ROOT, certificate, check, finish, must, nginx_settings, postgres, redis_tls, require_root, run, skip, start, wait_for
 
 SERVER = "10.77.0.2"
 INSIDE = ["ip", "netns", "exec", "waits"]
@@ -60,6 +60,8 @@ class Client:
     # A command of the shell that comes before each run, at the server.
     before: str = None
     is_tls: bool = False
+    # That it runs in; None where it does not matter.
+    folder: pathlib.Path = None
 
 
 CLIENTS = [
@@ -196,19 +198,14 @@ class Lab:
         return postgres(self.ends, self.folder, 5432, INSIDE, "10.77.0.0/24", tls)
 
     def start_others(self, socket, tls):
-        """What only drivers need: TLS, users with passwords, and the way to the lab's servers, which listen on 127.0.0.1."""
+        """Starts and sets what only drivers need: TLS, users with passwords, and the way to the lab's servers, which listen on 127.0.0.1."""
         must("gcc", "-shared", "-fPIC", "-O1", "-o", self.folder / "keylog.so", HERE / "files/keylog.c", "-ldl")
         must(*INSIDE, "sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
         ports = f"{{ {CASSANDRA}, {FERRETDB}, {MYSQL} }}"
         must(*INSIDE, "nft", f"table ip lab {{ chain before {{ type nat hook prerouting priority -100; ip daddr {SERVER} tcp dport {ports} dnat to 127.0.0.1; }}; }}")
-        files = ["--tls-cert-file", tls[0], "--tls-key-file", tls[1], "--tls-ca-cert-file", tls[0], "--tls-auth-clients", "no"]
-        start(self.ends, [*INSIDE, *REDIS, "--bind", SERVER, "--dir", self.folder, "--port", 0, "--tls-port", REDIS_TLS, *files])
-        paths = " ".join(f"{name}_temp_path {self.folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        (self.folder / "nginx.conf").write_text(
-            f"user root; daemon off; pid {self.folder}/pid; error_log {self.folder}/errors; worker_processes 1; events {{}}\n"
-            f"http {{ access_log off; {paths} server {{ listen {SERVER}:{HTTPS} ssl; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {tls[0]};"
-            f" ssl_certificate_key {tls[1]}; ssl_early_data on; location / {{ return 200 hello; }} }} }}\n")
-        start(self.ends, [*INSIDE, "nginx", "-c", self.folder / "nginx.conf"])
+        start(self.ends, [*INSIDE, *REDIS, "--bind", SERVER, "--dir", self.folder, "--port", 0, *redis_tls(REDIS_TLS, *tls)])
+        settings = nginx_settings(self.folder, f"{SERVER}:{HTTPS}", *tls, server="ssl_protocols TLSv1.2 TLSv1.3;")
+        start(self.ends, [*INSIDE, "nginx", "-c", settings])
         if socket:
             allowed = socket / "data/pg_hba.conf"
             allowed.write_text("host all ada 10.77.0.0/24 scram-sha-256\n" + allowed.read_text())
@@ -234,22 +231,22 @@ class Lab:
         place = self.folder / f"{name}.pcap"
         place.unlink(missing_ok=True)
         self.keys.unlink(missing_ok=True)
-        environment = dict(os.environ)
         if client.before:
-            must(*INSIDE, "sh", "-c", client.before, cwd=self.folder, env=environment)
-        if client.is_tls:
-            environment |= {"LD_PRELOAD": str(self.folder / "keylog.so"), "SSLKEYLOGFILE": str(self.keys)}
+            must(*INSIDE, "sh", "-c", client.before)
+        logging = {"LD_PRELOAD": str(self.folder / "keylog.so"), "SSLKEYLOGFILE": str(self.keys)} if client.is_tls else {}
         with contextlib.ExitStack() as ends:
-            start(ends, ["tcpdump", "-i", "waits0", "-Z", "root", "--immediate-mode", "-U", "-s", "0", "-w", place, f"tcp port {client.port}"])
+            # Frames of the link are short. In immediate mode, a ring of 2 MB has room for few of the longest, and loses some on a busy machine.
+            start(ends, ["tcpdump", "-i", "waits0", "-Z", "root", "--immediate-mode", "-U", "-s", "2048", "-B", "16384", "-w", place,
+                         f"tcp port {client.port}"])
             wait_for(lambda: place.exists() and place.stat().st_size >= 24, "tcpdump")
             time.sleep(0.3)
-            must(*client.words, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL)
+            must(*client.words, cwd=client.folder, env={**os.environ, **logging}, stdin=subprocess.DEVNULL)
             # On a busy machine, tcpdump lags behind.
             wait_for(lambda: has_ended(place), "the end of the connections in the capture", 60)
         return place
 
-    def record(self, place, client, *options):
-        keys = ["--keylog", self.keys] if client.is_tls else []
+    def record(self, place, client, *options, with_keys=True):
+        keys = ["--keylog", self.keys] if client.is_tls and with_keys else []
         done = run([OVERHEAD, "analyze", place, "--db", client.system, "--port", client.port, "--format", "json", *keys, *options])
         return json.loads(done.stdout)
 
@@ -268,23 +265,18 @@ class Lab:
         if client.known is not None:
             check(f"{name}: as documented", counted, client.known)
         if client.is_tls:
-            sealed = json.loads(must(OVERHEAD, "analyze", place, "--db", client.system, "--port", client.port, "--format", "json"))
-            check(f"{name}: without its keys", sealed["whole"]["round_trips"], counted)
+            check(f"{name}: without its keys", self.record(place, client, with_keys=False)["whole"]["round_trips"], counted)
         self.model(client, seconds)
 
     def model(self, client, seconds):
         """Holds the model of a capture without the delay against the time with it."""
-        # On a busy machine, what overlaps differs from run to run.
-        for _ in range(ATTEMPTS):
-            self.link.delay = 0
-            near = self.record(self.captured(client, "near"), client, "--project", f"rtt={ROUND_TRIP * 1000:.0f}ms")
-            self.link.delay = DELAY
-            each, operations = near["distances"][0]["elapsed_ns_per_operation"], near["whole"]["operations"]
-            if not isinstance(each, int):
-                return skip(f"{client.name}: elapsed time", each["unavailable"])
-            modelled = each * operations / 1e9
-            if abs(modelled - seconds) <= TOLERATED * seconds:
-                break
+        self.link.delay = 0
+        near = self.record(self.captured(client, "near"), client, "--project", f"rtt={ROUND_TRIP * 1000:.0f}ms")
+        self.link.delay = DELAY
+        each, operations = near["distances"][0]["elapsed_ns_per_operation"], near["whole"]["operations"]
+        if not isinstance(each, int):
+            return skip(f"{client.name}: elapsed time", each["unavailable"])
+        modelled = each * operations / 1e9
         check(f"{client.name}: {modelled:.3f} s modelled, {seconds:.3f} s with the delay", abs(modelled - seconds) <= TOLERATED * seconds)
 
 
@@ -325,11 +317,7 @@ def installed(client):
         return client
     program = programs.Program(source)
     folder = program.installed()
-    command = [programs.tool(str(folder / word)) if number == 0 and "/" in word else word for number, word in enumerate(program.command)]
-    # Files of the program lie in its folder.
-    command = [str(folder / word) if number and (folder / word).is_file() else word.replace("classes:lib/*", f"{folder}/classes:{folder}/lib/*")
-               for number, word in enumerate(command)]
-    return replace(client, words=[*command, *client.words[1:]])
+    return replace(client, words=[*program.words(folder), *client.words[1:]], folder=folder)
 
 
 def chosen():

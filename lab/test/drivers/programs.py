@@ -114,15 +114,18 @@ class Program:
             raise
         return folder
 
+    def words(self, folder):
+        """The command, to run in its folder."""
+        program = self.command[0]
+        return [str(folder / program) if "/" in program else tool(program), *self.command[1:]]
+
     def start(self, port, scratch):
         """The running program. It prints one line when it has asked for everything, and ends with its input. Its errors go
         to a file in `scratch`; keys of TLS to keys.log beside it."""
         folder = self.installed()
-        program = self.command[0]
-        program = str(folder / program) if "/" in program else tool(program)
         environment = {**os.environ, "SSLKEYLOGFILE": str(scratch / "keys.log")}
         with open(scratch / "errors", "wb") as errors:
-            return subprocess.Popen([program, *self.command[1:], str(port), *self.arguments], cwd=folder, text=True,
+            return subprocess.Popen([*self.words(folder), str(port), *self.arguments], cwd=folder, text=True,
                                     env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
 
 
