@@ -1,4 +1,4 @@
-//! What drivers and pools send while their application does nothing.
+//! Traffic of drivers and pools while their application does nothing.
 
 use crate::{Class, enum_with};
 

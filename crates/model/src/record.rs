@@ -274,7 +274,7 @@ pub struct Source {
     /// The requested connections.
     #[serde(default)]
     pub selection: Selected,
-    /// What `--only-command` left out; absent without it.
+    /// Traffic that `--only-command` left out; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_command: Option<OnlyCommand>,
     /// Link types seen, by their tcpdump names.
@@ -453,7 +453,7 @@ pub struct Connection {
     pub kernel: Measured<KernelTcp>,
 }
 
-/// What the sockets of a connection counted, apart from the capture: at both ends if both are on this host, otherwise at one.
+/// Counts of the sockets of a connection, apart from the capture: at both ends if both are on this host, otherwise at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelTcp {
     /// Payload with retransmissions, and for each segment its IP and TCP headers and 14 bytes of link header. Without SACK blocks.

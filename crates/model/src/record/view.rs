@@ -149,7 +149,7 @@ pub struct ViewRow {
     /// Totals of these operations.
     #[serde(flatten)]
     pub totals: RowTotals,
-    /// What it costs to prepare the statement; absent if rows are not statements, or if that costs nothing.
+    /// The cost of preparing the statement; absent if rows are not statements, or if that costs nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Measured<Preparation>>,
     /// The price of its bytes; absent if none was given.
