@@ -206,25 +206,29 @@ fn attributes(labels: &SeriesLabels<'_>) -> Vec<KeyValue> {
 mod tests {
     use super::*;
     use crate::tests::totals;
-    use std::io::{Read, Write};
+    use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// Serves answers with these statuses. All redirects lead to a place that would take anything.
+    /// Answers requests with these statuses, the last of them again and again. All redirects lead to a place that takes
+    /// anything.
     fn collector(statuses: &'static [u16]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let answer = move |mut stream: TcpStream, status: u16| {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                stream.read_exact(&mut byte).unwrap();
-                head.extend(byte);
-            }
+            let mut request = BufReader::new(stream.try_clone().unwrap());
+            let head: Vec<_> =
+                request.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+            let length =
+                head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            // An end with unread data is a reset, after which the exporter tries again.
+            request.read_exact(&mut vec![0; length.unwrap_or(0)]).unwrap();
+            let status = if head[0].starts_with("POST /v1/metrics ") { status } else { 200 };
             let (location, close) = (format!("http://{address}/taken"), "Content-Length: 0\r\nConnection: close");
             write!(stream, "HTTP/1.1 {status} x\r\nLocation: {location}\r\n{close}\r\n\r\n").unwrap();
         };
         std::thread::spawn(move || {
-            for status in statuses.iter().copied().chain(std::iter::repeat(200)) {
+            let last = statuses.last().copied();
+            for status in statuses.iter().copied().chain(last.into_iter().cycle()) {
                 answer(listener.accept().unwrap().0, status);
             }
         });
@@ -245,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_collector_is_tested_without_metrics() {
-        let endpoint = collector(&[302, 404]);
+        let endpoint = collector(&[302, 404, 200]);
         for status in ["302", "404"] {
             let fault = try_endpoint(&endpoint).unwrap_err().to_string();
             assert!(fault.ends_with(&format!("it answers with status {status}")), "{fault}");

@@ -283,6 +283,7 @@ fn known_ports_have_room_when_others_have_none() {
     assert_eq!(at_port(&traffic, ports[0]).sent.payload_bytes, 20);
     let [clients, servers, local_clients, others] = traffic.remaining;
     assert_eq!([clients, servers, local_clients], [SocketTotals::default(); 3]);
+    // The rest is of the whole machine: other programs may have connected meanwhile.
     let found = at_port(&traffic, ports[1]).opened;
-    assert!(found < 35_000 && found + others.opened == 35_000, "{found} and {}", others.opened);
+    assert!(found < 35_000 && found + others.opened >= 35_000, "{found} and {}", others.opened);
 }
