@@ -119,3 +119,32 @@ fn a_client_that_sends_by_a_clock_is_noted_and_one_with_a_window_is_not() {
     assert!(is_noted(&by_clock.dissect()));
     assert!(!is_noted(&window.dissect()));
 }
+
+/// Flights of TLS without keys: each ends with a wait, whether or not the client reads the tickets before it asks.
+#[test]
+fn flights_of_tls_are_counted_without_keys() {
+    const CHANGE: &[u8] = &[20, 3, 3, 0, 1, 1];
+    let record = |kind: u8, body: &[u8]| [&[kind, 3, 3][..], &(body.len() as u16).to_be_bytes(), body].concat();
+    let hello = |kind: u8, rest: &[u8]| {
+        let body = [&[3, 3][..], &[7; 32], rest].concat();
+        record(22, &[&[kind][..], &(body.len() as u32).to_be_bytes()[1..], &body].concat())
+    };
+    let (client, server) = (hello(1, &[0, 0, 2, 0x13, 1, 1, 0, 0, 0]), hello(2, &[0, 0x13, 1, 0]));
+    let (handshake, data) = (record(22, &[9; 40]), record(23, &[9; 53]));
+    let finished = [CHANGE, &handshake].concat();
+    let tls13 = Talk::new().handshake().send(Request, &client).send(Response, &[&server, CHANGE, &data].concat());
+    let tls13 = tls13.send(Request, &[CHANGE, &data].concat());
+    let tls12 = Talk::new().handshake().send(Request, &client);
+    let full = tls12.clone().send(Response, &server).send(Request, &[&handshake[..], &finished].concat());
+    let resumed = tls12.send(Response, &[&server[..], &finished].concat()).send(Request, &finished);
+    for (talk, round_trips) in [
+        (tls13.clone().send(Response, &data).send(Request, &data), 3),
+        (tls13.send(Request, &data).send(Response, &data), 3),
+        (full.send(Response, &finished).send(Request, &data), 4),
+        (resumed.send(Request, &data), 3),
+    ] {
+        let talk = talk.send(Response, &data).send(Request, &data).send(Response, &data).close();
+        let book = at_port(&talk, Protocol::Resp);
+        assert_eq!(counted(&book, "(encrypted)").1, round_trips + 1);
+    }
+}

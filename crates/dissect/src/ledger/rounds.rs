@@ -86,7 +86,9 @@ impl RoundTrips {
         let is_owner = self.owner.take_if(|owner| *owner == op).is_some();
         // The last flight of a TLS handshake is part of an answered operation, and needs no reply.
         let is_replied = outcome == Outcome::Unanswered || replies.posted > self.acked_before;
-        if outcome == Outcome::NoReply || !is_replied {
+        // What is not decoded counts as no reply, whatever the server sent for it.
+        let needs_none = outcome == Outcome::NoReply && !replies.is_last_owner(op);
+        if needs_none || !is_replied {
             if !is_owner {
                 return RoundTripChange::None;
             }

@@ -86,6 +86,12 @@ pub(super) struct RecordOperations {
     handshake: Option<OpId>,
     pub is_handshake_over: bool,
     encrypted: Option<OpId>,
+    /// Whether each side encrypts, and whether it has sent a record of the handshake since, its last one before TLS 1.3.
+    encrypts: [bool; 2],
+    has_finished: [bool; 2],
+    /// The client's last flight of the handshake of TLS 1.3, which needs no reply and looks like application data.
+    last_flight: Option<OpId>,
+    awaits_last_flight: bool,
 }
 
 impl RecordOperations {
@@ -109,18 +115,35 @@ impl RecordOperations {
 
     pub fn post<R: Reader>(&mut self, side: Side, header: RecordHeader, input: Input<'_>, out: &mut Out<'_, R>) {
         self.settle(side, header.kind(), out);
-        self.charge(header.kind(), out);
+        let is_last_flight = side == Side::Request && self.awaits_last_flight;
+        let op = if is_last_flight {
+            *self.last_flight.get_or_insert_with(|| out.orphan(ENCRYPTED))
+        } else {
+            self.operation(header.kind(), out)
+        };
+        out.charge(op);
         let mut cursor = Cursor::new(input, header.total(), out);
         let _ = record(header.kind(), &mut cursor);
         cursor.finish();
+        if is_last_flight && header.kind() == APPLICATION_DATA {
+            self.awaits_last_flight = false;
+            out.close(op, Outcome::NoReply);
+        }
+        self.note_finished(side, header.kind(), out);
     }
 
-    fn charge<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) {
-        let op = self.operation(kind, out);
-        out.charge(op);
+    /// Ends the handshake before TLS 1.3: at the last record of the side that finishes last.
+    fn note_finished<R: Reader>(&mut self, side: Side, kind: u8, out: &mut Out<'_, R>) {
+        self.encrypts[side as usize] |= kind == CHANGE_CIPHER_SPEC;
+        self.has_finished[side as usize] |= self.encrypts[side as usize] && kind == HANDSHAKE;
+        if self.has_finished == [true; 2]
+            && let Some(op) = self.end_handshake()
+        {
+            out.close(op, Outcome::Ok);
+        }
     }
 
-    pub fn operation<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> OpId {
+    fn operation<R: Reader>(&mut self, kind: u8, out: &mut Out<'_, R>) -> OpId {
         if kind == APPLICATION_DATA || self.is_handshake_over {
             *self.encrypted.get_or_insert_with(|| {
                 out.note(Note::Encrypted);
@@ -131,7 +154,7 @@ impl RecordOperations {
         }
     }
 
-    /// Ends the handshake at the server's first protected record or alert.
+    /// Ends the handshake of TLS 1.3 at the server's first protected record, or any at its alert.
     fn settle<R: Reader>(&mut self, side: Side, kind: u8, out: &mut Out<'_, R>) {
         let outcome = match kind {
             APPLICATION_DATA => Outcome::Ok,
@@ -142,6 +165,7 @@ impl RecordOperations {
             && let Some(op) = self.end_handshake()
         {
             out.close(op, outcome);
+            self.awaits_last_flight = kind == APPLICATION_DATA;
         }
     }
 }
