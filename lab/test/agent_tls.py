@@ -1,9 +1,10 @@
 #!/usr/bin/env -S python3 -B
-"""lab/test/agent_tls.py [BINARY]: the agent's windows over pools of TLS connections that are older than the windows, and over statements
+"""lab/test/agent_tls.py [BINARY] [--minutes N]: the agent's windows over pools of TLS connections that are older than the windows, and over statements
 that are prepared in an earlier window.
 
-A Redis with a pool of Python's, and a PostgreSQL with pgbench, both over TLS 1.3, with tls-keys and without. Takes root's rights; two minutes.
-Ends with a line like that of cargo test.
+A Redis with a pool of Python's, and a PostgreSQL with pgbench, both over TLS 1.3, with tls-keys and without. With --minutes, the pools with
+tls-keys are observed for that much longer, and the agent's memory must not grow. Takes root's rights; two minutes. Ends with a line like that of
+cargo test.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ from testing import OVERHEAD, REDIS, AgentPage, ask, certificate, check, connect
 LISTEN = "127.0.0.1:29476"
 REDIS_PORT, POSTGRES_PORT = 29477, 29478
 POOL = 6
+MINUTES = float(sys.argv[sys.argv.index("--minutes") + 1]) if "--minutes" in sys.argv else 0
 STATEMENTS = {"redis": "GET user:#", "postgres": "SELECT abalance FROM pgbench_accounts WHERE aid = ?"}
 CONFIG = """
 listen = "127.0.0.1:29476"
@@ -59,6 +61,10 @@ class Agent(AgentPage):
             sys.exit(f"{error}: {self.end()}")
         if keys == "true":
             wait_for(lambda: "from now on" in (folder / f"log-{keys}").read_text(), "the probes", 120)
+
+    def resident(self):
+        """Returns the memory of the agent in kB."""
+        return int(pathlib.Path(f"/proc/{self.process.pid}/status").read_text().split("VmRSS:")[1].split()[0])
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
@@ -117,6 +123,11 @@ def observe(kept, folder, name, keys, key_log):
         connections, windows = opened(), agent.sum("windows")
         before = {system: statements(system) for system in ours}
         wait_for(lambda: agent.sum("windows") > windows + 30, "30 windows", 60)
+        if keys == "true" and MINUTES:
+            resident = agent.resident()
+            time.sleep(60 * MINUTES)
+            grown = agent.resident() - resident
+            check(f"{name}: the agent of {resident} kB grew by {grown} kB in {MINUTES:g} minutes", grown < 2_000)
         wait_for(lambda: all(statements(system)[0] > before[system][0] for system in ours), "a period", 60)
         check(f"{name}: no connection was opened meanwhile", opened(), connections)
         own = pathlib.Path("/proc/self/comm").read_text().strip()

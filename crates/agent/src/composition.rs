@@ -98,8 +98,8 @@ impl CompositionBook {
         }
     }
 
-    /// Adds exact bytes of requests and of responses. With the period's length, also ends the period.
-    pub fn take_growth(&mut self, growth: BTreeMap<ComposedKey, [u64; 2]>, period: Option<Duration>) {
+    /// Adds exact bytes of requests and of responses.
+    pub fn take_growth(&mut self, growth: BTreeMap<ComposedKey, [u64; 2]>) {
         self.by_key.values_mut().for_each(|composed| composed.recent.fall());
         for (key, sides) in growth {
             let network_namespace = key.server.network_namespace;
@@ -108,9 +108,12 @@ impl CompositionBook {
             add_sides(&mut composed.current, sides);
         }
         self.evict();
-        let Some(period) = period else { return };
+    }
+
+    /// Ends a period of this length. With `keeps_unknown`, bytes that no window shows are part of the next one.
+    pub fn end_period(&mut self, period: Duration, keeps_unknown: bool) {
         let covered = std::mem::take(&mut self.covered);
-        for composed in self.by_key.values_mut() {
+        for composed in self.by_key.values_mut().filter(|composed| !keeps_unknown || composed.periods.is_known()) {
             let covered = covered.get(&composed.network_namespace).copied().unwrap_or_default().as_secs_f64();
             let share = covered / period.as_secs_f64().max(f64::MIN_POSITIVE);
             composed.periods.end_period(std::mem::take(&mut composed.current), share.min(1.0));
@@ -136,6 +139,29 @@ impl CompositionBook {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use overhead_report::composition::{PartBytes, TrafficPart};
+
+    /// The first period is short, so few windows may have a server's traffic.
+    #[test]
+    fn bytes_that_no_window_shows_wait_for_the_second_period() {
+        let server = ServerEnd::new("10.0.0.1:6379".parse().unwrap(), 7);
+        let key = ComposedKey { server, zones: ZonePair::default() };
+        let mut book = CompositionBook::new(5);
+        let window = || {
+            let bytes = PartBytes { count: 1, wire_bytes: [1, 2] };
+            let parts = BTreeMap::from([(TrafficPart::Unfinished, bytes)]);
+            let samples = [((server, server.address.ip()), WindowSample { parts, ..WindowSample::default() })].into();
+            let (frames, sampled, open) = (2, Duration::from_millis(100), Duration::from_millis(100));
+            CapturedWindow { number: 7, samples, sampled, frames, dropped: 0, open, work: Ok(None) }
+        };
+        for (is_first, totals) in [(true, vec![]), (false, vec![(TrafficPart::Unfinished, 14)])] {
+            book.take_growth(BTreeMap::from([(key.clone(), [3, 4])]));
+            book.add_window(&window(), &ZoneMap::default());
+            book.end_period(Duration::from_secs(10), is_first);
+            let parts = book.by_key[&key].periods.totals();
+            assert_eq!(parts.into_iter().map(|total| (total.part, total.wire_bytes)).collect::<Vec<_>>(), totals);
+        }
+    }
 
     #[test]
     fn servers_of_one_user_cost_no_other_server_its_statements() {
@@ -148,7 +174,8 @@ mod tests {
         for late in [false, true] {
             let mut growth: BTreeMap<_, _> = flood().map(|key| (key, [1_000, 0])).collect();
             growth.extend(late.then(|| (key("10.0.0.1:6379".to_owned()), [3, 4])));
-            book.take_growth(growth, Some(Duration::from_secs(10)));
+            book.take_growth(growth);
+            book.end_period(Duration::from_secs(10), false);
             assert_eq!(book.iter().count(), COMPOSITIONS + 1);
         }
         let late = book.by_key[&key("10.0.0.1:6379".to_owned())].periods.totals();

@@ -278,7 +278,7 @@ impl Agent {
         let failed = self.failed_readings;
         self.read();
         self.is_partial |= self.failed_readings > failed;
-        self.end_period();
+        self.end_period(false);
         self.archive(true).await;
         self.save();
         Ok(())
@@ -361,7 +361,7 @@ impl Agent {
             let fault = format!("TLS is not decrypted: {error}");
             self.warn_once("tls", fault);
         }
-        self.books.compositions.take_growth(take(&mut self.books.flows.growth), None);
+        self.books.compositions.take_growth(take(&mut self.books.flows.growth));
         self.readings += 1;
         let newcomers = self.books.flows.newcomers(&self.books.servers);
         if self.readings.is_multiple_of(SEARCH) || newcomers != self.newcomers {
@@ -376,7 +376,7 @@ impl Agent {
         let is_first = self.started == self.period_started && has_windows;
         let has_ended = is_first || self.period_started.elapsed() >= self.books.config.period;
         if has_ended {
-            self.end_period();
+            self.end_period(is_first);
         }
         has_ended
     }
@@ -410,10 +410,10 @@ impl Agent {
         self.books.governor.settle(frames, open, scrapes);
     }
 
-    fn end_period(&mut self) {
+    fn end_period(&mut self, is_first: bool) {
         self.books.governor.calibrate();
         let now = Instant::now();
-        self.books.compositions.take_growth(BTreeMap::new(), Some(now - self.period_started));
+        self.books.compositions.end_period(now - self.period_started, is_first);
         self.period_started = now;
     }
 

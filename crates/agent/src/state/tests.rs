@@ -54,7 +54,7 @@ fn count(books: &mut AgentBooks, groups: &[SocketGroup], bytes: u64) {
         ..FollowedTraffic::default()
     };
     books.flows.take(&traffic, &books.config.zones);
-    books.compositions.take_growth(std::mem::take(&mut books.flows.growth), None);
+    books.compositions.take_growth(std::mem::take(&mut books.flows.growth));
     let server = ServerEnd::new("127.0.0.1:6379".parse().unwrap(), 7);
     let part = |name: &str| TrafficPart::Operations {
         class: Class::Workload,
@@ -82,7 +82,7 @@ fn count(books: &mut AgentBooks, groups: &[SocketGroup], bytes: u64) {
 }
 
 fn end_period(books: &mut AgentBooks) {
-    books.compositions.take_growth(BTreeMap::new(), Some(Duration::from_secs(10)));
+    books.compositions.end_period(Duration::from_secs(10), false);
 }
 
 fn counted() -> AgentBooks {

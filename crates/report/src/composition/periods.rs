@@ -258,6 +258,11 @@ impl CompositionPeriods {
         self.new += composition.windows() - before;
     }
 
+    /// Returns whether windows show what bytes of a period that ends now are.
+    pub fn is_known(&self) -> bool {
+        self.block.composition.windows() >= 2 && !self.block.composition.parts.is_empty()
+    }
+
     /// Ends a period with exactly these bytes of requests and of responses. Its windows cover `covered_share` of its time.
     pub fn end_period(&mut self, sides: [u64; 2], covered_share: f64) {
         if self.block.is_full(self.least) && self.next.windows() >= 2 {
