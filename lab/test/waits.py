@@ -43,6 +43,10 @@ READS = "for key in range(5): c.execute('SELECT %s::int', (key,)).fetchall()\n"
 # A window of 10 segments is sent without a wait, the first time: the model leaves that out.
 PIPELINED = "with c.pipeline():\n    for key in range(8): c.execute('SELECT %s::int', (key,))\n"
 COPY = f"psql -X -q -h {SERVER} -U postgres postgres -c \"copy (select generate_series(1, 1000)) to stdout\""
+CASSANDRA, FERRETDB, MYSQL, REDIS_TLS, HTTPS = 7042, 7017, 7356, 6380, 8443
+# A session of TLS, and one that resumes it. `start_others` names the files.
+S_CLIENT = f"< $OVERHEAD_REQUEST openssl s_client -quiet -connect {SERVER}:{HTTPS}"
+FIRST, SECOND = f"{S_CLIENT} -sess_out $OVERHEAD_SESSION", f"{S_CLIENT} -sess_in $OVERHEAD_SESSION -keylogfile $SSLKEYLOGFILE"
 REDIS_CLI = f"redis-cli -h {SERVER}"
 
 
@@ -77,7 +81,6 @@ CLIENTS = [
            ["curl", "-s", "-H", "Expect: 100-continue", "--data-binary", "x" * 2000, f"http://{SERVER}:8080/"], 3),
 ]
 # Ports of the lab's servers, and of TLS.
-CASSANDRA, FERRETDB, MYSQL, REDIS_TLS, HTTPS = 7042, 7017, 7356, 6380, 8443
 MYSQL_CLIENT = f"$({ROOT}/lab/servers/mysql tool mysql) --no-defaults -h HOST -P {MYSQL} -u USER --get-server-public-key -N -e 'do 1'"
 SIGN_IN = MYSQL_CLIENT.replace("HOST", SERVER).replace("USER", "ada -psecret --ssl-mode=MODE")
 MYSQL_USER = MYSQL_CLIENT.replace("HOST", "127.0.0.1").replace("USER", "root").replace(
@@ -116,6 +119,11 @@ DRIVERS = [
     # TCP, flights of the handshake, a request.
     Client("curl, TLS 1.3", "http", HTTPS, [*CURL, "--tlsv1.3", f"https://{SERVER}:{HTTPS}/"], 3, is_tls=True),
     Client("curl, TLS 1.2", "http", HTTPS, [*CURL, "--tls-max", "1.2", f"https://{SERVER}:{HTTPS}/"], 4, is_tls=True),
+    # Resumed: TLS 1.2 then ends with a flight of the client, which the request follows at once. Early data comes with the first flight.
+    Client("openssl, TLS 1.3 resumed", "http", HTTPS, ["sh", "-c", f"{SECOND} -tls1_3"], 3, before=f"{FIRST} -tls1_3", is_tls=True),
+    Client("openssl, TLS 1.2 resumed", "http", HTTPS, ["sh", "-c", f"{SECOND} -tls1_2"], 3, before=f"{FIRST} -tls1_2", is_tls=True),
+    Client("openssl, early data", "http", HTTPS, ["sh", "-c", f"{SECOND} -tls1_3 -early_data $OVERHEAD_REQUEST < /dev/null"], 2, before=f"{FIRST} -tls1_3",
+           is_tls=True),
     Client("redis-cli, TLS 1.3", "redis", REDIS_TLS, ["sh", "-c", f"{REDIS_CLI} -p {REDIS_TLS} --tls --insecure GET key"], 3, is_tls=True),
     # And the question whether the server speaks TLS.
     Client("psql, TLS 1.3 and a query", "postgres", 5432,
@@ -199,6 +207,9 @@ class Lab:
 
     def start_others(self, socket, tls):
         """Starts and sets what only drivers need: TLS, users with passwords, and the way to the lab's servers, which listen on 127.0.0.1."""
+        files = {name: self.folder / name.lower() for name in ("OVERHEAD_SESSION", "OVERHEAD_REQUEST")}
+        files["OVERHEAD_REQUEST"].write_text(f"GET / HTTP/1.0\r\nHost: {SERVER}\r\n\r\n")
+        os.environ.update({name: str(file) for name, file in files.items()})
         must("gcc", "-shared", "-fPIC", "-O1", "-o", self.folder / "keylog.so", HERE / "files/keylog.c", "-ldl")
         must(*INSIDE, "sysctl", "-qw", "net.ipv4.conf.all.route_localnet=1")
         ports = f"{{ {CASSANDRA}, {FERRETDB}, {MYSQL} }}"
@@ -206,6 +217,7 @@ class Lab:
         start(self.ends, [*INSIDE, *REDIS, "--bind", SERVER, "--dir", self.folder, "--port", 0, *redis_tls(REDIS_TLS, *tls)])
         settings = nginx_settings(self.folder, f"{SERVER}:{HTTPS}", *tls, server="ssl_protocols TLSv1.2 TLSv1.3;")
         start(self.ends, [*INSIDE, "nginx", "-c", settings])
+        wait_for(lambda: not run([*INSIDE, *CURL, f"https://{SERVER}:{HTTPS}/"]).returncode, "nginx")
         if socket:
             allowed = socket / "data/pg_hba.conf"
             allowed.write_text("host all ada 10.77.0.0/24 scram-sha-256\n" + allowed.read_text())
