@@ -2,8 +2,9 @@
 //!
 //! TLS 1.3: RFC 8446 sections 5.2, 5.3, 7.1 to 7.3. TLS 1.2: RFC 5246 sections 5 and 6.3, RFC 5288, RFC 6655, RFC 7905.
 
+use super::cbc::{self, CbcOpener};
 use super::keylog::{ClientRandom, TlsSecret};
-use super::suite::{Aead, CipherSuite, SuiteHash};
+use super::suite::{BulkCipher, CipherSuite, SuiteHash};
 use aes_gcm::aead::consts::{U8, U12, U16};
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::aead::{AeadInOut, Tag};
@@ -17,8 +18,8 @@ use sha2::{Sha256, Sha384};
 use std::fmt;
 
 const NONCE: usize = 12;
-/// Length of the largest TLS 1.2 key block: two keys and two parts of the nonce.
-const KEY_BLOCK: usize = 2 * (32 + NONCE);
+/// Length of the largest TLS 1.2 key block: two keys of a MAC, two keys, and two parts of the nonce.
+const KEY_BLOCK: usize = 2 * (48 + 32 + NONCE);
 
 trait RecordCipher: Send + Sync {
     /// Decrypts in place. Returns false if the tag is wrong, with `text` unchanged or worthless.
@@ -32,28 +33,33 @@ impl<C: AeadInOut<NonceSize = U12> + Send + Sync> RecordCipher for C {
     }
 }
 
-fn cipher(aead: Aead, key: &[u8]) -> Option<Box<dyn RecordCipher>> {
+fn cipher(aead: BulkCipher, key: &[u8]) -> Option<Box<dyn RecordCipher>> {
     fn keyed<C: KeyInit + RecordCipher + 'static>(key: &[u8]) -> Option<Box<dyn RecordCipher>> {
         C::new_from_slice(key).ok().map(|cipher| Box::new(cipher) as Box<dyn RecordCipher>)
     }
     match aead {
-        Aead::Aes128Gcm => keyed::<Aes128Gcm>(key),
-        Aead::Aes256Gcm => keyed::<Aes256Gcm>(key),
-        Aead::ChaCha20Poly1305 => keyed::<ChaCha20Poly1305>(key),
-        Aead::Aes128Ccm => keyed::<Ccm<Aes128, U16, U12>>(key),
-        Aead::Aes256Ccm => keyed::<Ccm<Aes256, U16, U12>>(key),
-        Aead::Aes128Ccm8 => keyed::<Ccm<Aes128, U8, U12>>(key),
-        Aead::Aes256Ccm8 => keyed::<Ccm<Aes256, U8, U12>>(key),
+        BulkCipher::Aes128Gcm => keyed::<Aes128Gcm>(key),
+        BulkCipher::Aes256Gcm => keyed::<Aes256Gcm>(key),
+        BulkCipher::ChaCha20Poly1305 => keyed::<ChaCha20Poly1305>(key),
+        BulkCipher::Aes128Ccm => keyed::<Ccm<Aes128, U16, U12>>(key),
+        BulkCipher::Aes256Ccm => keyed::<Ccm<Aes256, U16, U12>>(key),
+        BulkCipher::Aes128Ccm8 => keyed::<Ccm<Aes128, U8, U12>>(key),
+        BulkCipher::Aes256Ccm8 => keyed::<Ccm<Aes256, U8, U12>>(key),
+        _ => None,
     }
 }
 
 /// Opens the records of one direction in one epoch.
 pub(super) struct RecordOpener {
-    cipher: Box<dyn RecordCipher>,
-    iv: [u8; NONCE],
+    protection: Protection,
     pub tag: usize,
     pub explicit: usize,
     is_tls13: bool,
+}
+
+enum Protection {
+    Aead { cipher: Box<dyn RecordCipher>, iv: [u8; NONCE] },
+    Cbc(Box<dyn CbcOpener>),
 }
 
 impl fmt::Debug for RecordOpener {
@@ -66,44 +72,55 @@ impl RecordOpener {
     /// Returns an opener for TLS 1.3, from a traffic secret.
     pub fn tls13(suite: CipherSuite, secret: &TlsSecret) -> Option<Self> {
         let mut key = [0; 32];
-        let key = key.get_mut(..suite.aead.key_bytes())?;
+        let key = key.get_mut(..suite.cipher.key_bytes())?;
         expand_label(suite.hash, secret, "key", key)?;
         let mut iv = [0; NONCE];
         expand_label(suite.hash, secret, "iv", &mut iv)?;
-        let cipher = cipher(suite.aead, key)?;
-        Some(Self { cipher, iv, tag: suite.aead.tag_bytes(), explicit: 0, is_tls13: true })
+        let protection = Protection::Aead { cipher: cipher(suite.cipher, key)?, iv };
+        Some(Self { protection, tag: suite.cipher.tag_bytes(), explicit: 0, is_tls13: true })
     }
 
     /// Returns the client's and server's openers for TLS 1.2, from the master secret.
     pub fn tls12(suite: CipherSuite, master: &TlsSecret, [client, server]: [&ClientRandom; 2]) -> Option<[Self; 2]> {
-        let (key, explicit) = (suite.aead.key_bytes(), suite.aead.explicit_bytes());
-        let fixed = NONCE - explicit;
+        let (mac, key, fixed) = (suite.cipher.mac_bytes(), suite.cipher.key_bytes(), suite.cipher.fixed_bytes());
         let mut block = [0; KEY_BLOCK];
-        let block = block.get_mut(..2 * (key + fixed))?;
+        let block = block.get_mut(..2 * (mac + key + fixed))?;
         prf(suite.hash, master.bytes(), &[b"key expansion", server, client], block)?;
-        let (keys, ivs) = block.split_at(2 * key);
-        let opener = |key: &[u8], fixed: &[u8]| {
-            let mut iv = [0; NONCE];
-            iv.get_mut(..fixed.len())?.copy_from_slice(fixed);
-            let cipher = cipher(suite.aead, key)?;
-            Some(Self { cipher, iv, tag: suite.aead.tag_bytes(), explicit, is_tls13: false })
+        let opener = |side: usize| {
+            let part = |start: usize, len: usize| block.get(2 * start + side * len..)?.get(..len);
+            let (mac, key, fixed) = (part(0, mac)?, part(mac, key)?, part(mac + key, fixed)?);
+            let protection = if mac.is_empty() {
+                let mut iv = [0; NONCE];
+                iv.get_mut(..fixed.len())?.copy_from_slice(fixed);
+                Protection::Aead { cipher: cipher(suite.cipher, key)?, iv }
+            } else {
+                Protection::Cbc(cbc::opener(suite, key, mac)?)
+            };
+            let (tag, explicit) = (suite.cipher.tag_bytes(), suite.cipher.explicit_bytes());
+            Some(Self { protection, tag, explicit, is_tls13: false })
         };
-        let ((client_key, server_key), (client_iv, server_iv)) = (keys.split_at(key), ivs.split_at(fixed));
-        Some([opener(client_key, client_iv)?, opener(server_key, server_iv)?])
+        Some([opener(0)?, opener(1)?])
     }
 
-    /// Returns the content length for a fragment of this length; `None` if it is too short.
+    /// Returns the content length for a fragment of this length; `None` if it is too short, or if only its padding shows it.
     pub fn content(&self, fragment: usize) -> Option<usize> {
-        fragment.checked_sub(self.explicit + self.tag)
+        match self.protection {
+            Protection::Aead { .. } => fragment.checked_sub(self.explicit + self.tag),
+            Protection::Cbc(_) => None,
+        }
     }
 
     /// Decrypts record number `sequence` of its epoch into `text`. Returns false if the record has another number or key.
     pub fn open(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> bool {
         text.clear();
+        let (cipher, iv) = match &self.protection {
+            Protection::Aead { cipher, iv } => (cipher, iv),
+            Protection::Cbc(opener) => return opener.open(sequence, header, fragment, text),
+        };
         let Some(content) = self.content(fragment.len()) else { return false };
         let (explicit, sealed) = fragment.split_at(self.explicit);
         let (cipher_text, tag) = sealed.split_at(content);
-        let mut nonce = self.iv;
+        let mut nonce = *iv;
         let number = sequence.to_be_bytes();
         if let Some(place) = nonce.get_mut(NONCE - self.explicit..).filter(|place| !place.is_empty()) {
             place.copy_from_slice(explicit);
@@ -112,13 +129,13 @@ impl RecordOpener {
         }
         text.extend_from_slice(cipher_text);
         if self.is_tls13 {
-            return self.cipher.open(&nonce, &header, text, tag);
+            return cipher.open(&nonce, &header, text, tag);
         }
         let [kind, major, minor, ..] = header;
         let [high, low] = (content as u16).to_be_bytes();
         let mut numbered = [0, 0, 0, 0, 0, 0, 0, 0, kind, major, minor, high, low];
         numbered.iter_mut().zip(number).for_each(|(place, byte)| *place = byte);
-        self.cipher.open(&nonce, &numbered, text, tag)
+        cipher.open(&nonce, &numbered, text, tag)
     }
 }
 
@@ -174,6 +191,7 @@ pub(super) mod test {
 
     pub(crate) struct Sealer {
         suite: CipherSuite,
+        /// With CBC, the MAC's key is behind it.
         key: Vec<u8>,
         iv: [u8; NONCE],
         is_tls13: bool,
@@ -184,26 +202,31 @@ pub(super) mod test {
 
     impl Sealer {
         pub fn tls13(suite: CipherSuite, secret: &TlsSecret, padding: usize) -> Self {
-            let (mut key, mut iv) = (vec![0; suite.aead.key_bytes()], [0; NONCE]);
+            let (mut key, mut iv) = (vec![0; suite.cipher.key_bytes()], [0; NONCE]);
             expand_label(suite.hash, secret, "key", &mut key).unwrap();
             expand_label(suite.hash, secret, "iv", &mut iv).unwrap();
             Self { suite, key, iv, is_tls13: true, sequence: 0, padding }
         }
 
         pub fn tls12(suite: CipherSuite, master: &TlsSecret, [client, server]: [&ClientRandom; 2]) -> [Self; 2] {
-            let (key, fixed) = (suite.aead.key_bytes(), NONCE - suite.aead.explicit_bytes());
-            let mut block = vec![0; 2 * (key + fixed)];
+            let (mac, key, fixed) = (suite.cipher.mac_bytes(), suite.cipher.key_bytes(), suite.cipher.fixed_bytes());
+            let mut block = vec![0; 2 * (mac + key + fixed)];
             prf(suite.hash, master.bytes(), &[b"key expansion", server, client], &mut block).unwrap();
             [0, 1].map(|side| {
                 let mut iv = [0; NONCE];
-                iv[..fixed].copy_from_slice(&block[2 * key + side * fixed..][..fixed]);
-                Self { suite, key: block[side * key..][..key].to_vec(), iv, is_tls13: false, sequence: 0, padding: 0 }
+                iv[..fixed].copy_from_slice(&block[2 * (mac + key) + side * fixed..][..fixed]);
+                let key = [&block[2 * mac + side * key..][..key], &block[side * mac..][..mac]].concat();
+                Self { suite, key, iv, is_tls13: false, sequence: 0, padding: 0 }
             })
         }
 
         pub fn seal(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
             let number = self.sequence.to_be_bytes();
             self.sequence += 1;
+            if self.suite.cipher.mac_bytes() > 0 {
+                let fragment = cbc::test::seal(self.suite, &self.key, number, kind, content);
+                return [&[kind, 3, 3], &(fragment.len() as u16).to_be_bytes()[..], &fragment].concat();
+            }
             let (explicit, tag) = if self.is_tls13 { (0, self.tag()) } else { (self.explicit(), self.tag()) };
             let mut nonce = self.iv;
             if explicit > 0 {
@@ -226,22 +249,23 @@ pub(super) mod test {
         }
 
         fn explicit(&self) -> usize {
-            self.suite.aead.explicit_bytes()
+            self.suite.cipher.explicit_bytes()
         }
 
         fn tag(&self) -> usize {
-            self.suite.aead.tag_bytes()
+            self.suite.cipher.tag_bytes()
         }
 
         fn encrypt(&self, nonce: [u8; NONCE], header: &[u8], text: Vec<u8>) -> Vec<u8> {
-            match self.suite.aead {
-                Aead::Aes128Gcm => self.sealed::<Aes128Gcm>(nonce, header, text),
-                Aead::Aes256Gcm => self.sealed::<Aes256Gcm>(nonce, header, text),
-                Aead::ChaCha20Poly1305 => self.sealed::<ChaCha20Poly1305>(nonce, header, text),
-                Aead::Aes128Ccm => self.sealed::<Ccm<Aes128, U16, U12>>(nonce, header, text),
-                Aead::Aes256Ccm => self.sealed::<Ccm<Aes256, U16, U12>>(nonce, header, text),
-                Aead::Aes128Ccm8 => self.sealed::<Ccm<Aes128, U8, U12>>(nonce, header, text),
-                Aead::Aes256Ccm8 => self.sealed::<Ccm<Aes256, U8, U12>>(nonce, header, text),
+            match self.suite.cipher {
+                BulkCipher::Aes128Gcm => self.sealed::<Aes128Gcm>(nonce, header, text),
+                BulkCipher::Aes256Gcm => self.sealed::<Aes256Gcm>(nonce, header, text),
+                BulkCipher::ChaCha20Poly1305 => self.sealed::<ChaCha20Poly1305>(nonce, header, text),
+                BulkCipher::Aes128Ccm => self.sealed::<Ccm<Aes128, U16, U12>>(nonce, header, text),
+                BulkCipher::Aes256Ccm => self.sealed::<Ccm<Aes256, U16, U12>>(nonce, header, text),
+                BulkCipher::Aes128Ccm8 => self.sealed::<Ccm<Aes128, U8, U12>>(nonce, header, text),
+                BulkCipher::Aes256Ccm8 => self.sealed::<Ccm<Aes256, U8, U12>>(nonce, header, text),
+                _ => panic!("sealed elsewhere"),
             }
         }
 

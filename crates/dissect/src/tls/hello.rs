@@ -16,6 +16,7 @@ const END_OF_EARLY_DATA: u8 = 5;
 const FINISHED: u8 = 20;
 const KEY_UPDATE: u8 = 24;
 
+const ENCRYPT_THEN_MAC: u16 = 22;
 const SUPPORTED_VERSIONS: u16 = 43;
 const TLS13: u16 = 0x0304;
 
@@ -43,6 +44,8 @@ pub(super) struct ServerHello {
     pub random: ClientRandom,
     pub suite: u16,
     pub is_tls13: bool,
+    /// The MACs of CBC suites cover encrypted records (RFC 7366).
+    pub encrypts_then_macs: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,14 +120,16 @@ fn server_hello(body: &[u8]) -> Option<ServerHello> {
     let (&session, rest) = rest.split_first()?;
     let (suite, rest) = rest.get(usize::from(session)..)?.split_first_chunk::<2>()?;
     let mut extensions = rest.get(3..).unwrap_or_default();
-    let mut is_tls13 = false;
+    let (mut is_tls13, mut encrypts_then_macs) = (false, false);
     while let Some((&[kind_high, kind_low, high, low], rest)) = extensions.split_first_chunk::<4>() {
         let length = usize::from(u16::from_be_bytes([high, low]));
         let Some(value) = rest.get(..length) else { break };
-        if u16::from_be_bytes([kind_high, kind_low]) == SUPPORTED_VERSIONS {
-            is_tls13 = value == TLS13.to_be_bytes();
+        match u16::from_be_bytes([kind_high, kind_low]) {
+            SUPPORTED_VERSIONS => is_tls13 = value == TLS13.to_be_bytes(),
+            ENCRYPT_THEN_MAC => encrypts_then_macs = true,
+            _ => {}
         }
         extensions = rest.get(length..).unwrap_or_default();
     }
-    Some(ServerHello { random: *random, suite: u16::from_be_bytes(*suite), is_tls13 })
+    Some(ServerHello { random: *random, suite: u16::from_be_bytes(*suite), is_tls13, encrypts_then_macs })
 }

@@ -6,6 +6,7 @@
 //!
 //! Supports TLS 1.2 and 1.3 with the suites in [`suite`] and secrets from a [`KeyLog`]. Early data of TLS 1.3 is not decrypted.
 
+mod cbc;
 mod crypt;
 mod hello;
 mod kept;

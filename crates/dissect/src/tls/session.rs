@@ -32,12 +32,13 @@ pub(super) enum RecordContent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RecordLayout {
     pub kind: u8,
-    /// The part of the nonce before the content.
+    /// The part of the nonce or the initialization vector before the content.
     pub explicit: usize,
     pub content: usize,
     /// The content type after the content (TLS 1.3).
     pub type_bytes: usize,
     pub padding: usize,
+    /// With CBC, the MAC and the padding.
     pub tag: usize,
 }
 
@@ -232,7 +233,8 @@ impl TlsSession {
 
     fn suite(&self) -> Option<(CipherSuite, ServerHello, ClientRandom)> {
         let server = self.server?;
-        Some((CipherSuite::numbered(server.suite)?, server, self.client_random?))
+        let suite = CipherSuite { is_mac_last: server.encrypts_then_macs, ..CipherSuite::numbered(server.suite)? };
+        Some((suite, server, self.client_random?))
     }
 
     /// Looks up the secrets that `side` needs, once per generation of the log.
@@ -334,22 +336,18 @@ impl TlsSession {
             direction.sequence += 1;
             return RecordContent::Closed;
         };
-        let Some(content) = opener.content(record.length) else {
-            return RecordContent::Failed("a record shorter than its tag");
+        let explicit = opener.explicit;
+        let layout = |content: usize| {
+            let tag = record.length.checked_sub(explicit + content)?;
+            Some(RecordLayout { kind: record.kind(), explicit, content, type_bytes: 0, padding: 0, tag })
         };
-        let (explicit, tag) = (opener.explicit, opener.tag);
-        let opened = RecordLayout { kind: record.kind(), explicit, content, type_bytes: 0, padding: 0, tag };
         if !record.is_whole() {
             direction.sequence += 1;
-            return if record.kind() == APPLICATION_DATA {
-                RecordContent::Unread(opened)
-            } else {
-                RecordContent::Closed
-            };
+            let unread = opener.content(record.length).and_then(layout);
+            let unread = unread.filter(|_| record.kind() == APPLICATION_DATA);
+            return unread.map_or(RecordContent::Closed, RecordContent::Unread);
         }
-        if !is_opened {
-            return RecordContent::Failed(WRONG);
-        }
+        let Some(opened) = layout(text.len()).filter(|_| is_opened) else { return RecordContent::Failed(WRONG) };
         match record.kind() {
             HANDSHAKE => self.handshake(side, text),
             CHANGE_CIPHER_SPEC => self.change_cipher(side),

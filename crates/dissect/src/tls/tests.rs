@@ -74,7 +74,8 @@ impl Lab {
 
     /// Returns such a session with this much zero padding after each TLS 1.3 content.
     fn padded(suite: u16, is_tls13: bool, padding: usize) -> Self {
-        let known = CipherSuite::numbered(suite).unwrap();
+        // Servers of suites with even numbers encrypt first.
+        let known = CipherSuite { is_mac_last: suite % 2 == 0, ..CipherSuite::numbered(suite).unwrap() };
         let long = if known.hash == suite::SuiteHash::Sha384 { 48 } else { 32 };
         let secret = |seed: u8| TlsSecret::new(&vec![seed; long]).unwrap();
         let mut lab = Self {
@@ -106,7 +107,11 @@ impl Lab {
 
     fn hello(&mut self) {
         let client = message(1, &[&[3, 3], &CLIENT[..], &[0, 0, 2], &self.suite.to_be_bytes(), &[1, 0, 0, 0]].concat());
-        let extensions: &[u8] = if self.is_tls13 { &[0, 6, 0, 43, 0, 2, 3, 4] } else { &[] };
+        let extensions: &[u8] = match (self.is_tls13, self.suite % 2) {
+            (true, _) => &[0, 6, 0, 43, 0, 2, 3, 4],
+            (false, 0) => &[0, 4, 0, 22, 0, 0],
+            (false, _) => &[],
+        };
         let server = message(2, &[&[3, 3], &SERVER[..], &[0], &self.suite.to_be_bytes(), &[0], extensions].concat());
         self.wire.push((Side::Request, record(22, &client)));
         self.wire.push((Side::Response, record(22, &server)));
@@ -185,7 +190,7 @@ fn without_tls(transcript: &Transcript) -> Vec<String> {
     plain.summary()
 }
 
-const SUITES: [(u16, bool); 9] = [
+const SUITES: [(u16, bool); 15] = [
     (0x1301, true),
     (0x1302, true),
     (0x1303, true),
@@ -195,6 +200,12 @@ const SUITES: [(u16, bool); 9] = [
     (0xc030, false),
     (0xcca8, false),
     (0xc09e, false),
+    (0x002f, false),
+    (0x003c, false),
+    (0x003d, false),
+    (0x0035, false),
+    (0xc014, false),
+    (0xc028, false),
 ];
 
 #[test]
