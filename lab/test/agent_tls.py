@@ -63,8 +63,12 @@ class Agent(AgentPage):
             wait_for(lambda: "from now on" in (folder / f"log-{keys}").read_text(), "the probes", 120)
 
     def resident(self):
-        """Returns the memory of the agent in kB."""
-        return int(pathlib.Path(f"/proc/{self.process.pid}/status").read_text().split("VmRSS:")[1].split()[0])
+        """Returns the memory of the agent between windows, in kB."""
+        found = []
+        for _ in range(40):
+            found.append(int(pathlib.Path(f"/proc/{self.process.pid}/status").read_text().split("VmRSS:")[1].split()[0]))
+            time.sleep(0.1)
+        return min(found)
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
@@ -116,7 +120,7 @@ def observe(kept, folder, name, keys, key_log):
         pool = Pool(key_log)
         ends.callback(pool.end)
         environment = {**os.environ, "PGSSLMODE": "require", "PGHOST": "127.0.0.1", "PGPORT": str(POSTGRES_PORT), "PGUSER": "postgres"}
-        start(ends, ["pgbench", "-n", "-S", "-c", "3", "-R", "300", "-T", "600", "postgres"], env=environment)
+        start(ends, ["pgbench", "-n", "-S", "-c", "3", "-R", "300", "-T", f"{600 + 60 * MINUTES:.0f}", "postgres"], env=environment)
         wait_for(lambda: opened()[0] >= POOL and opened()[1] >= 3, "the pools' connections")
         wait_for(lambda: all(any(statements(system)[1:]) for system in ours), "a period with windows", 60)
         # pgbench has another connection at its start.

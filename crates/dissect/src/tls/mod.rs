@@ -4,7 +4,7 @@
 //! from then on. A decrypted record passes its content to a separate engine with the same protocol decoder, and that engine's postings
 //! are woven into the records' postings ([`weave`]). Records that cannot be decrypted are counted ([`records`]).
 //!
-//! Supports TLS 1.2 and 1.3 with the suites in [`suite`] and secrets from a [`KeyLog`]. Early data of TLS 1.3 is not decrypted.
+//! Supports TLS 1.2 and 1.3 with the suites in [`suite`] and secrets from a [`KeyLog`].
 
 mod cbc;
 mod crypt;
