@@ -75,7 +75,7 @@ impl Lab {
     /// Returns such a session with this much zero padding after each TLS 1.3 content.
     fn padded(suite: u16, is_tls13: bool, padding: usize) -> Self {
         // Servers of suites with even numbers encrypt first.
-        let known = CipherSuite { is_mac_last: suite % 2 == 0, ..CipherSuite::numbered(suite).unwrap() };
+        let known = CipherSuite { is_mac_last: suite.is_multiple_of(2), ..CipherSuite::numbered(suite).unwrap() };
         let long = if known.hash == suite::SuiteHash::Sha384 { 48 } else { 32 };
         let secret = |seed: u8| TlsSecret::new(&vec![seed; long]).unwrap();
         let mut lab = Self {
