@@ -254,7 +254,7 @@ impl<'s> SweepCurves<'s> {
             let tops = || row.iter().map(highest).filter(|top| *top > 0.0);
             tops().fold(0.0, f64::max) <= tops().fold(f64::INFINITY, f64::min) * UNLIKE
         });
-        let said = "The whole cost by account, means over all runs, from a linear axis of each row; above, the sum. Grey is \
+        let said = "The whole cost by account, of the run with the median sum, from a linear axis of each row; above, the sum. Grey is \
                     frame headers, red frames without payload and repeats, blue to green the protocol, amber your own data.";
         (!panels.is_empty()).then(|| PanelFigure {
             columns: if is_alike { drawn.len() } else { 1 },

@@ -62,7 +62,8 @@ pub(super) struct SweepTotal {
     pub wire_bytes: Measured<Spread>,
     pub round_trips: Measured<Spread>,
     pub frames: Measured<Spread>,
-    /// The whole cost by account: mean bytes per operation over all runs; empty without operations.
+    /// The whole cost by account, bytes per operation, of the run with the median cost (of an even number, the smaller); empty without
+    /// operations.
     pub accounts: Vec<(Account, f64)>,
     /// Work of the processes, by [`RoleName`].
     pub work: [SweepWork; 2],
@@ -185,10 +186,16 @@ fn spread<T>(of: &[T], figure: impl Fn(&T) -> Result<f64, String>) -> Measured<S
 
 fn total(runs: &[&Run]) -> SweepTotal {
     let whole = |of: fn(&Run) -> &Measured<f64>| spread(runs, |run| present(of(run)).copied().map_err(str::to_owned));
-    let operations: u64 = runs.iter().map(|run| run.whole.operations).sum();
+    let cost = |run: &&&Run| run.whole.wire_bytes_per_operation.value().copied();
+    let mut costs: Vec<_> = runs.iter().filter_map(|run| Some((cost(&run)?, run))).collect();
+    costs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let median = costs.get(costs.len().saturating_sub(1) / 2).map(|(_, run)| *run);
     let bytes = |account: Account| {
-        let of = |run: &&Run| run.ledger.request[account] + run.ledger.response[account];
-        Some((account, per_operation(runs.iter().map(of).sum(), operations)?))
+        let run = median?;
+        Some((
+            account,
+            per_operation(run.ledger.request[account] + run.ledger.response[account], run.whole.operations)?,
+        ))
     };
     SweepTotal {
         per_second: spread(runs, |run| rate(run)),
