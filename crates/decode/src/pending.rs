@@ -169,22 +169,20 @@ impl<T: PendingRequest> PendingRequests<T> {
 
     #[inline]
     fn push_at<R: Reader>(&mut self, request: T, sent: Moment, out: &Out<'_, R>) {
-        if !self.queue.is_empty() {
-            self.follow(&request, sent, out);
+        if let Some((last, before)) = self.queue.back()
+            && last.op() != request.op()
+        {
+            self.follow(before.received == sent.received, out);
         }
         self.queue.push_back((request, sent));
     }
 
-    /// Learns from a request that is sent while others wait.
+    /// Learns from a request that is sent while others wait. `is_same_flight`: since the last of them, nothing was received.
     #[inline(never)]
-    fn follow<R: Reader>(&mut self, request: &T, sent: Moment, out: &Out<'_, R>) {
-        let Some((last, before)) = self.queue.back() else { return };
-        if last.op() == request.op() {
-            return;
-        }
+    fn follow<R: Reader>(&mut self, is_same_flight: bool, out: &Out<'_, R>) {
         // Answers that were not captured, or not yet, may have come before it.
         let is_known = self.doubt.is_none() && !out.has_unseen(Side::Request);
-        self.pipelines |= is_known || before.received == sent.received;
+        self.pipelines |= is_known || is_same_flight;
         self.overlaps |= is_known && self.is_begun;
     }
 

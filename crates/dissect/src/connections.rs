@@ -446,11 +446,11 @@ impl<T: Tally> Connections<T> {
         self.shared.statements.withhold(false);
         self.hits += hits;
         let tcp = tcp.unwrap_or_default();
-        let transports = transport.into_iter().collect();
         let is_midway =
             notes.keys().any(|note| matches!(note, Note::Foreign(foreign) if foreign.look == ApparentProtocol::Tls));
         let midway_tls_bytes = if is_midway { wire_bytes } else { 0 };
-        self.totals.add(&Totals { transports, other, midway_tls_bytes, tcp, notes, ..Totals::default() });
+        self.totals.transports.extend(transport);
+        self.totals.add(&Totals { other, midway_tls_bytes, tcp, notes, ..Totals::default() });
     }
 }
 

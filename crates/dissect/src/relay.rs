@@ -1,10 +1,10 @@
 //! Finds proxies and poolers: servers whose requests go on to another server of the capture, which answers first.
 
+use crate::digest::Digest;
 use crate::limits;
 use crate::packet::Segment;
 use overhead_model::Side;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
 /// A request, by its payload, and the time in which it was answered.
@@ -25,7 +25,11 @@ impl AnsweredRequest {
 
 /// The first requests of a connection.
 #[derive(Debug, Default)]
-pub struct FirstRequests(Vec<AnsweredRequest>);
+pub struct FirstRequests {
+    /// Apart, because short connections have only one.
+    first: Option<AnsweredRequest>,
+    later: Vec<AnsweredRequest>,
+}
 
 impl FirstRequests {
     /// Takes in a segment with payload.
@@ -33,12 +37,17 @@ impl FirstRequests {
     pub fn add(&mut self, side: Side, segment: &Segment<'_>) {
         match side {
             Side::Request => {
-                let mut hasher = DefaultHasher::new();
-                segment.payload.hash(&mut hasher);
-                self.0.push(AnsweredRequest { payload: hasher.finish(), from_ns: segment.time_ns, to_ns: None });
+                let mut digest = Digest::new(0);
+                digest.bytes(segment.payload);
+                let request = AnsweredRequest { payload: digest.value(), from_ns: segment.time_ns, to_ns: None };
+                match self.first {
+                    None => self.first = Some(request),
+                    Some(_) => self.later.push(request),
+                }
             }
             Side::Response => {
-                for request in self.0.iter_mut().rev().take_while(|request| request.to_ns.is_none()) {
+                let latest_first = self.later.iter_mut().rev().chain(&mut self.first);
+                for request in latest_first.take_while(|request| request.to_ns.is_none()) {
                     request.to_ns = Some(segment.time_ns);
                 }
             }
@@ -47,11 +56,11 @@ impl FirstRequests {
 
     /// Forgets all: client and server were taken for each other.
     pub fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     pub fn held(&self) -> usize {
-        self.0.capacity() * size_of::<AnsweredRequest>()
+        self.later.capacity() * size_of::<AnsweredRequest>()
     }
 }
 
@@ -76,10 +85,14 @@ struct RelayedPart {
 impl RelayedRequests {
     /// Adds those of a connection between a client and a server, up to a limit.
     pub fn add(&mut self, ends: [SocketAddr; 2], requests: &FirstRequests) {
-        for request in requests.0.iter().filter(|request| request.to_ns.is_some()) {
+        for request in requests.first.iter().chain(&requests.later).filter(|request| request.to_ns.is_some()) {
             if self.count < limits::RELAYED {
                 self.count += 1;
-                self.all.entry(request.payload).or_default().push((ends, *request));
+                let alike = self.all.entry(request.payload).or_default();
+                // One more shows that they are too many.
+                if alike.len() <= limits::RELAYED_ALIKE {
+                    alike.push((ends, *request));
+                }
             }
         }
     }
@@ -123,7 +136,8 @@ mod tests {
     /// Adds requests to a server: for each payload, when it was sent and answered.
     fn add(all: &mut RelayedRequests, ports: [u16; 2], requests: impl Iterator<Item = (u64, u64, u64)>) {
         let request = |(payload, from_ns, to_ns)| AnsweredRequest { payload, from_ns, to_ns: Some(to_ns) };
-        all.add(ports.map(|port| ([10, 0, 0, 1], port).into()), &FirstRequests(requests.map(request).collect()));
+        let later = requests.map(request).collect();
+        all.add(ports.map(|port| ([10, 0, 0, 1], port).into()), &FirstRequests { first: None, later });
     }
 
     /// Returns the ports of relays, if the back is sent `count` requests, each `after` nanoseconds after the front.

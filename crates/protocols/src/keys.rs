@@ -39,6 +39,8 @@ impl KeyPatterns {
 
     pub fn push(&mut self, key: &[u8]) {
         let start = self.text.len();
+        // At once, for most commands with one key.
+        self.text.reserve(32);
         self.text.push(' ');
         if key.is_empty() {
             self.text.push_str("\"\"");

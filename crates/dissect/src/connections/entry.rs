@@ -25,8 +25,11 @@ pub(super) struct ConnectionEntry {
 
 impl ConnectionEntry {
     /// Handles a segment without the memo; returns whether it closes the connection.
+    #[inline(always)]
     pub fn handle<T: Tally>(&mut self, segment: &Segment<'_>, at: CaptureMoment, tally: &mut T) -> bool {
-        tally.trace(Trace::Frame(facts(segment, self.number, at.number)));
+        if tally.listener().is_some() {
+            tally.trace(Trace::Frame(facts(segment, self.number, at.number)));
+        }
         self.flow.segment(segment, at.number, tally);
         let is_due = self.flow.take_released();
         self.unweighed = if is_due { u32::MAX } else { self.unweighed.saturating_add(segment.payload_len) };

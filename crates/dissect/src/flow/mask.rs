@@ -23,10 +23,10 @@ impl PayloadMask {
     /// Returns the pattern of this payload, with these fixed bits, and the low halves of digits.
     pub fn new(payload: &[u8], mask: &[u8], digits: &[u8]) -> Self {
         let at_place = |at: usize| {
-            let [value, mask, digits] = [payload, mask, digits].map(|bytes| halves(bytes, at).unwrap_or(short(bytes)));
+            let (value, mask, digits) = (word_at(payload, at), word_at(mask, at), word_at(digits, at));
             MaskWord { value: [value[0] & mask[0], value[1] & mask[1]], mask, digits, at }
         };
-        let (mut words, mut from) = (Vec::new(), 0);
+        let (mut words, mut from) = (Vec::with_capacity(payload.len().div_ceil(WORD)), 0);
         while let Some(fixed) = mask.get(from..).and_then(|rest| rest.iter().position(|bits| *bits != 0)) {
             let at = (from + fixed).min(payload.len().saturating_sub(WORD));
             words.push(at_place(at));
@@ -69,6 +69,12 @@ pub fn halves(bytes: &[u8], at: usize) -> Option<[u64; 2]> {
     Some([u64::from_le_bytes(*one), u64::from_le_bytes(*other)])
 }
 
+/// Returns sixteen bytes, or all if they are fewer.
+#[inline(always)]
+fn word_at(bytes: &[u8], at: usize) -> [u64; 2] {
+    if let Some(halves) = halves(bytes, at) { halves } else { short(bytes) }
+}
+
 /// Returns all bytes, if they are fewer than a word.
 #[inline(always)]
 fn short(bytes: &[u8]) -> [u64; 2] {
@@ -78,7 +84,10 @@ fn short(bytes: &[u8]) -> [u64; 2] {
 /// Returns up to the last sixteen bytes, in halves.
 #[inline(always)]
 pub fn last_halves(bytes: &[u8]) -> [u64; 2] {
-    bytes.len().checked_sub(WORD).and_then(|at| halves(bytes, at)).unwrap_or_else(|| short(bytes))
+    match bytes.len().checked_sub(WORD).and_then(|at| halves(bytes, at)) {
+        Some(halves) => halves,
+        None => short(bytes),
+    }
 }
 
 /// Returns up to the last eight bytes, in an order that depends only on the length of the payload.

@@ -20,6 +20,9 @@ pub const LEARN_AFTER: u64 = 8;
 const TURNS: usize = 8;
 /// Most frames in a turn.
 const FRAMES: usize = 6;
+/// Room for most turns, while they are learnt.
+const USUAL_FRAMES: usize = 2;
+const USUAL_BYTES: usize = 256;
 /// Most payload in a turn, in bytes.
 const BYTES: usize = 16 << 10;
 
@@ -212,6 +215,8 @@ impl Memo {
         let is_known = self.seen.contains(&looks);
         if is_known {
             self.state = MemoState::Learning(version);
+            self.under_way.taken.reserve_exact(USUAL_FRAMES);
+            self.under_way.bytes.reserve_exact(USUAL_BYTES);
         } else {
             self.seen.rotate_right(1);
             self.seen[0] = looks;

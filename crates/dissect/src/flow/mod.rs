@@ -277,6 +277,7 @@ impl ConnectionFlow {
     }
 
     /// Takes in one segment of the frame with this number, on the general path.
+    #[inline(always)]
     pub fn segment<T: Tally>(&mut self, segment: &Segment<'_>, number: u64, tally: &mut T) {
         if self.counts.frames == 0
             && let FlowStage::Decoding(DecodingStage { protocol, .. }) = &self.stage
@@ -326,7 +327,9 @@ impl ConnectionFlow {
         }
         self.settle();
         // Only after the segment is handled: client and server may turn out to be swapped.
-        self.decide(tally);
+        if let FlowStage::Sniffing(_) = self.stage {
+            self.decide(tally);
+        }
         if let FlowStage::Sniffing(sniffing) = &self.stage
             && sniffing.is_full(self.mid_stream)
         {
@@ -335,6 +338,7 @@ impl ConnectionFlow {
     }
 
     /// Determines anew whether the connection is settled.
+    #[inline]
     fn settle(&mut self) {
         let is_settled = |half: &StreamReassembly| half.is_orderly() && !half.fin && !half.is_ahead();
         let was_settled = std::mem::replace(

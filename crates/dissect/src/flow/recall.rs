@@ -111,13 +111,12 @@ impl ConnectionFlow {
         let (half, other) = (&self.halves[side as usize], &self.halves[side.other() as usize]);
         self.is_settled
             && half.is_next_seq(bare.seq)
-            && if bare.payload.is_empty() {
-                other.is_acknowledged_by(bare.ack)
-            } else {
-                // So that a turn has as many round trips each time. What acknowledges bytes that are not captured yet may have to wait.
-                other.is_next_seq(bare.ack)
-                    || self.stream.is_some()
-                    || (side == Side::Response && other.has_delivered(bare.ack))
+            && match side {
+                _ if bare.payload.is_empty() => other.is_acknowledged_by(bare.ack),
+                // So that a turn has as many round trips each time.
+                Side::Request => other.is_next_seq(bare.ack) || self.stream.is_some(),
+                // What acknowledges bytes that are not captured yet may have to wait.
+                Side::Response => other.has_delivered(bare.ack) || self.stream.is_some(),
             }
     }
 
@@ -139,11 +138,11 @@ impl ConnectionFlow {
         let mut found = memo.find(side, bare, version, &mut self.book);
         if found == TurnMatch::None {
             found = self.find_shared(side, bare, version, tally);
+            if found == TurnMatch::None {
+                return false;
+            }
         }
         let Some(memo) = self.memory.memo_mut() else { return false };
-        if found == TurnMatch::None {
-            return false;
-        }
         let other = &mut self.halves[side.other() as usize];
         let is_news = other.acknowledge(bare.ack) == AckedData::Bytes;
         if !bare.payload.is_empty() {

@@ -232,7 +232,8 @@ pub fn turn(under_way: &TurnFrames, recording: &TurnRecording, wants_each: bool)
         let (index, _) = found.next()?;
         if found.next().is_some() { None } else { Some(index) }
     };
-    let (mut operations, mut latencies, mut each) = (Vec::new(), Vec::<TurnLatency>::new(), Vec::new());
+    let (mut operations, mut each) = (Vec::with_capacity(1), Vec::new());
+    let mut latencies = Vec::<TurnLatency>::with_capacity(1);
     for RecordedOperation { row, operation, first_ns, last_ns, .. } in &recording.operations {
         // The clock was set back: this one has no latency, but others like it have.
         if last_ns.is_some() && last_ns < first_ns {

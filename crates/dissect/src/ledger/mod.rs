@@ -46,7 +46,7 @@ pub struct ConnectionLedger {
     pub round_trips_to_answer: Option<u64>,
     latest: Option<OpId>,
     /// Absent if the acknowledgments of the directions show what senders had received.
-    proofs: Option<Box<proof::AckProofs>>,
+    proofs: Option<proof::AckProofs>,
     /// Absent if the connection has neither software names nor warnings.
     said: Option<Box<ConnectionFacts>>,
     pub operations: u64,

@@ -79,7 +79,7 @@ impl TurnRecording {
                 return None;
             }
             let ends = runs.iter().skip(1).map(|&(start, _)| start).chain([ended]);
-            let mut rows = Vec::<(u64, RowId, u32)>::new();
+            let mut rows = Vec::<(u64, RowId, u32)>::with_capacity(1);
             for (&(start, op), end) in runs.iter().zip(ends) {
                 let row = row(op)?;
                 match rows.last_mut() {
@@ -109,7 +109,10 @@ impl ConnectionLedger {
     pub fn record(&mut self) {
         let begun = self.directions.each_ref().map(|direction| direction.posted);
         let (counted, rounds, latest) = (self.operations, self.rounds, [self.latest; 2]);
-        self.recording = Some(Box::new(TurnRecording { begun, counted, rounds, latest, ..TurnRecording::default() }));
+        // Most turns have one, and it is large.
+        let operations = Vec::with_capacity(1);
+        let none = TurnRecording::default();
+        self.recording = Some(Box::new(TurnRecording { operations, begun, counted, rounds, latest, ..none }));
     }
 
     #[inline]

@@ -110,7 +110,7 @@ impl Pgwire {
     fn answer_front<R: Reader>(&mut self, out: &mut Out<'_, R>) -> Option<super::pair::PgExpectedReply> {
         let front = self.pairing.front();
         if let Some(front) = front {
-            self.pairing.begin_answer(front, out);
+            self.pairing.begin_answer(front.unit, out);
         }
         front
     }
@@ -152,6 +152,7 @@ impl Pgwire {
     }
 }
 
+#[inline(always)]
 pub fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     c.skip_all([(Account::Framing, "message type", 1), (Account::Framing, "message length", 4)])
 }

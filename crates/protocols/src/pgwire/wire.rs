@@ -20,13 +20,11 @@ const GSS_LENGTH: u32 = 65_536;
 /// Bytes of a type and a length.
 pub(super) const HEADER: u64 = 5;
 
-const REQUESTS: &[u8] = b"BCDEFHPQSXcdfp";
-const RESPONSES: &[u8] = b"123ACDEGHIKNRSTVWZcdnstv";
-
 /// Returns the type and total length of the message that starts with `bytes`; `None` if more bytes are needed.
-fn header(bytes: &[u8], kinds: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
+#[inline]
+fn header(bytes: &[u8], is_known: impl Fn(u8) -> bool) -> DecodeStep<Option<(u8, u64)>> {
     let Some(&kind) = bytes.first() else { return Ok(None) };
-    if !kinds.contains(&kind) {
+    if !is_known(kind) {
         return Err(Malformed("not a PostgreSQL message type"));
     }
     let Some(length) = u32_at(bytes, 1) else { return Ok(None) };
@@ -37,11 +35,14 @@ fn header(bytes: &[u8], kinds: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
 }
 
 pub fn request_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
-    header(bytes, REQUESTS)
+    header(bytes, |kind| matches!(kind, b'B'..=b'F' | b'H' | b'P' | b'Q' | b'S' | b'X' | b'c' | b'd' | b'f' | b'p'))
 }
 
 pub fn response_header(bytes: &[u8]) -> DecodeStep<Option<(u8, u64)>> {
-    header(bytes, RESPONSES)
+    header(bytes, |kind| {
+        matches!(kind, b'1'..=b'3' | b'A' | b'C'..=b'E' | b'G'..=b'I' | b'K' | b'N' | b'R'..=b'T' | b'V' | b'W' | b'Z')
+            || matches!(kind, b'c' | b'd' | b'n' | b's' | b't' | b'v')
+    })
 }
 
 /// Returns the code and total length of the packet without a type byte that starts with `bytes`; `None` if more are

@@ -28,7 +28,7 @@ impl PgPairing {
             self.charge_stray(1, "(response)", out);
             return None;
         };
-        self.begin_answer(front, out);
+        self.begin_answer(front.unit, out);
         Some(front)
     }
 
@@ -47,23 +47,23 @@ impl PgPairing {
         bytes.len() == 1 || self.expected.is_certain()
     }
 
-    pub fn begin_answer<R: Reader>(&mut self, front: PgExpectedReply, out: &mut Out<'_, R>) {
+    pub fn begin_answer<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
         self.facts.misaligned = false;
         self.end_stray(1, out);
-        self.charge_unit(front.unit, out);
-        if let Some(unit) = self.unit(front.unit) {
+        if let Some(unit) = self.unit(id) {
             unit.answered = true;
         }
+        self.charge_unit(id, out);
     }
 
     fn is_answered_by(&mut self, kind: u8) -> bool {
-        let Some(front) = self.front() else { return false };
+        let Some(&PgExpectedReply { request, unit, .. }) = self.expected.front() else { return false };
         // A `Query` is answered by more than `ReadyForQuery`, so this one belongs to another request.
         let early = kind == b'Z'
             && self.facts.misaligned
-            && front.request == PgRequest::Query
-            && self.unit(front.unit).is_some_and(|unit| !unit.answered);
-        front.request.answers().contains(&kind) && !early
+            && request == PgRequest::Query
+            && self.unit(unit).is_some_and(|unit| !unit.answered);
+        request.answers().contains(&kind) && !early
     }
 
     /// Handles `ReadyForQuery` while requests are skipped: a `Sync` thought to be ignored during a copy was read after
@@ -108,27 +108,32 @@ impl PgPairing {
             }
             self.pop_one(out);
         }
-        self.pop_copy_ends(out);
-    }
-
-    pub fn pop<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.pop_one(out);
-        self.pop_copy_ends(out);
-    }
-
-    fn pop_copy_ends<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        while self.front().is_some_and(|next| next.request == PgRequest::CopyEnd) {
+        while self.is_at_copy_end() {
             self.pop_one(out);
         }
+    }
+
+    /// Removes the first request, and those without an answer behind it.
+    pub fn pop<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        self.pop_one(out);
+        while self.is_at_copy_end() {
+            self.pop_one(out);
+        }
+    }
+
+    #[inline]
+    fn is_at_copy_end(&self) -> bool {
+        self.expected.front().is_some_and(|next| next.request == PgRequest::CopyEnd)
     }
 
     fn pop_one<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let Some(front) = self.expected.pop() else { return };
         self.forget(front);
-        if let Some(unit) = self.unit(front.unit) {
-            unit.pending -= 1;
+        let Some(unit) = self.unit(front.unit) else { return };
+        unit.pending -= 1;
+        if unit.pending == 0 {
+            self.settle(front.unit, out);
         }
-        self.settle(front.unit, out);
     }
 
     /// Releases what a removed entry refers to.
