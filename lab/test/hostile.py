@@ -231,9 +231,9 @@ throughput = 0.5
 class Agent:
     """An agent with some more settings, until `lab` is closed."""
 
-    def __init__(self, lab, folder, more="", **options):
+    def __init__(self, lab, folder, more="", plain=SETTINGS % PORT, **options):
         self.settings = folder / "settings.toml"
-        self.settings.write_text(SETTINGS % PORT + more)
+        self.settings.write_text(plain + more)
         self.log = folder / "agent.log"
         with open(self.log, "w") as log:
             words = [OVERHEAD, "agent", "--config", self.settings, "--listen", "%s:%d" % LISTEN]
@@ -284,6 +284,68 @@ def addresses(agent):
     ping("10.77.0.1", 3)
     wait_for(lambda: agent.sum("payload_bytes", server) == before + 703 * 13, "the later client")
     check("many addresses: a later client has its series", agent.sum("payload_bytes", server, 'client="10.77.0.1"'), 3.0 * 13)
+
+
+# A server of a user that answers itself, on one connection after another, with what a generator of captures makes.
+BOMB = """
+import ctypes, itertools, socket, struct, sys
+sys.path.insert(0, sys.argv[1])
+from adversary import GENERATORS
+ctypes.CDLL(None).prctl(15, sys.argv[2].encode())
+listener = socket.create_server(("127.0.0.1", int(sys.argv[3])))
+
+def payloads(name):
+    capture = b"".join(GENERATORS[name](1_000_000))[24:]
+    while capture:
+        length, = struct.unpack_from("<I", capture, 8)
+        frame, capture = capture[16:16 + length], capture[16 + length:]
+        if frame[54:]:
+            yield frame[26:30] == b"\\x0a\\0\\0\\1", frame[54:]
+
+talks = [list(payloads(name)) for name in sys.argv[4:]]
+print("ready", flush=True)
+for talk in itertools.cycle(talks):
+    ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
+    for is_server, payload in talk:
+        ends[is_server].sendall(payload)
+        left = len(payload)
+        while left:
+            left -= len(ends[not is_server].recv(left))
+    for end in ends:
+        end.close()
+"""
+BOMBS = {
+    "mysqld": (3306, ("", "-answers", "-pings-answered", "-closes"), "mysql-compressed"),
+    "mongod": (27017, ("", "-documents", "-snappy"), "mongo-compressed"),
+    "scylla": (9042, ("", "-batches", "-rows"), "cql-compressed"),
+}
+# Of 64 MB, an agent without windows has 16 if it is optimized. Programs that are not have longer code.
+MOST_GROWTH = 48
+
+
+def inflation(lab, folder):
+    """Small packets that hold millions of messages: the agent stays small, and goes on."""
+    agent = Agent(lab, folder, plain='interval = "1s"\nperiod = "10s"\n[windows]\nevery = "1s"\n[budget]\ncpu = 1\nthroughput = 0.5\n')
+
+    def megabytes(name):
+        lines = pathlib.Path(f"/proc/{agent.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(name)) // 1000
+
+    agent.settled()
+    idle = megabytes("VmRSS")
+    shutil.copy(pathlib.Path(__file__).resolve().parents[1] / "lib/adversary.py", folder)
+    for name, (port, kinds, start) in BOMBS.items():
+        words = as_user(sys.executable, "-B", "-c", BOMB, folder, name, port, *(start + kind for kind in kinds))
+        process = subprocess.Popen(words, stdout=subprocess.PIPE)
+        lab.callback(process.kill)
+        process.stdout.readline()
+        before = agent.sum("windows")
+        wait_for(lambda: agent.sum("windows") >= before + 10, "windows", 120)
+        process.kill()
+        process.wait()
+        most = megabytes("VmHWM") - idle
+        check(f"packets that inflate, to {name}: the agent grows by {most} MB from {idle}", most <= MOST_GROWTH)
+    check("packets that inflate: the agent ends well", agent.end(), 0)
 
 
 def scrapes(agent):
@@ -417,6 +479,7 @@ def agents(lab, folder):
     descriptors(agent)
     settings(agent)
     check("the agent ends well", agent.end(), 0)
+    inflation(lab, folder)
     deliveries(lab, folder)
     dry_run(lab, folder)
 

@@ -114,17 +114,15 @@ impl WindowPlan {
         let (from_ns, mut due) = (unix_ns(), Instant::now() + self.length);
         let mut dissector = self.dissector(link_header(source.link_type()), from_ns);
         let (mut frames, mut work, mut handed_over) = (0_u64, Ok(None), Instant::now());
-        let mut end_ns = u64::MAX;
         source.wait_until(Some(due));
         loop {
             let now = Instant::now();
-            if let Some(counting) = counting.take_if(|_| now >= due) {
+            if let Some(counting) = counting.take_if(|_| now >= due || dissector.tally_mut().is_full()) {
                 let counting = counting.stop();
-                end_ns = unix_ns();
+                dissector.tally_mut().end_ns = unix_ns().min(dissector.tally_mut().end_ns);
                 unsure += now.elapsed();
                 // On a loaded machine, it is unknown when the counters were read.
                 work = if unsure > self.length / MOST_UNSURE { Ok(None) } else { counting.end() };
-                dissector.tally_mut().end_ns = end_ns;
                 (handed_over, due) = (Instant::now() + HANDOVER, Instant::now() + FOLLOWED);
                 source.wait_until(Some(handed_over));
             } else if now >= due {
@@ -139,7 +137,7 @@ impl WindowPlan {
                 NextFrame::Idle => 0,
                 NextFrame::End => break,
             };
-            if counting.is_none() && (time_ns >= end_ns || Instant::now() >= handed_over) {
+            if counting.is_none() && (time_ns >= dissector.tally_mut().end_ns || Instant::now() >= handed_over) {
                 if dissector.tally_mut().is_settled() {
                     break;
                 }
@@ -150,12 +148,15 @@ impl WindowPlan {
         let dropped = source.kernel().value().map_or(0, |kernel| kernel.dropped);
         drop(source);
         let open = started.elapsed();
-        dissector.tally_mut().is_over = true;
+        let tally = dissector.tally_mut();
+        tally.is_over = true;
+        // A full sample has ended before the counters were read.
+        let (end_ns, is_whole) = (tally.end_ns, !tally.is_full());
         let samples = dissector.finish().0.into_samples();
         self.check_learned();
-        let with_operations = |work| {
+        let with_operations = |work: Option<ServerWork>| {
             let server = self.work.as_ref()?.server;
-            Some((server, ServerWork { operations: operations(server, &samples), ..work? }))
+            Some((server, ServerWork { operations: operations(server, &samples), ..work.filter(|_| is_whole)? }))
         };
         let work = work.map(with_operations).map_err(|error| error.to_string());
         let sampled = Duration::from_nanos(end_ns.saturating_sub(from_ns));

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// byte.
 #[derive(Debug)]
 pub struct Expansion {
+    /// In each body, and operations in each packet or segment.
+    most_at_once: [u64; 2],
     most_bytes: u64,
     most_operations: u64,
     bytes: AtomicU64,
@@ -24,14 +26,24 @@ impl Expansion {
     /// Returns a budget of so many bytes and operations.
     pub fn limited(most_bytes: u64, most_operations: u64) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { most_bytes, most_operations, bytes: zero(), operations: zero(), refused: zero() }
+        let most_at_once = [limits::DECOMPRESSED as u64, limits::PACKED_OPERATIONS];
+        Self { most_at_once, most_bytes, most_operations, bytes: zero(), operations: zero(), refused: zero() }
+    }
+
+    /// Returns the budget of a run that may hold so many bytes. With 32 MiB, a body has 20 MiB at most, which is more than the largest packet
+    /// of `MySQL` or reply of MongoDB, and a packet 4,096 operations.
+    pub fn within(bytes: u64) -> Self {
+        let run = Self::limited(bytes, limits::EXPANDED_OPERATIONS.min(bytes >> 8));
+        let [body, operations] = run.most_at_once;
+        Self { most_at_once: [body.min(bytes / 8 * 5), operations.min(bytes >> 13)], ..run }
     }
 
     /// Returns whether `packed` bytes may be decompressed to `plain` bytes. After one refusal, all bodies that would draw
     /// on the budget are refused.
     pub fn allows(&self, packed: usize, plain: usize) -> bool {
         let excess = plain.saturating_sub(packed.saturating_mul(limits::EXPANSION_FREE)) as u64;
-        let is_allowed = excess == 0 || self.bytes.fetch_add(excess, Ordering::Relaxed) + excess <= self.most_bytes;
+        let drawn = if excess > 0 { self.bytes.fetch_add(excess, Ordering::Relaxed) + excess } else { 0 };
+        let is_allowed = drawn <= self.most_bytes && plain as u64 <= self.most_at_once[0];
         if !is_allowed {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -43,7 +55,7 @@ impl Expansion {
     pub fn allows_operations(&self, packed: u64, before: u64, now: u64) -> bool {
         let excess = now.saturating_sub(packed.max(before));
         let drawn = if excess > 0 { self.operations.fetch_add(excess, Ordering::Relaxed) + excess } else { 0 };
-        now <= limits::PACKED_OPERATIONS && drawn <= self.most_operations
+        now <= self.most_at_once[1] && drawn <= self.most_operations
     }
 
     /// Returns how many bodies were refused because the budget was spent.
@@ -66,6 +78,18 @@ mod tests {
         assert_eq!(bombs as u64, limits::EXPANDED / ((45 << 20) - (44 << 17)));
         assert_eq!(expansion.refused(), 60 - bombs as u64);
         assert!(expansion.allows(1 << 10, 1 << 16));
+    }
+
+    #[test]
+    fn a_body_and_a_packet_have_a_part_of_a_small_budget() {
+        let agent = Expansion::within(32 << 20);
+        assert!(agent.allows(4 << 20, (16 << 20) + (16 << 10)) && !agent.allows(4 << 20, 48 << 20));
+        assert!(
+            agent.allows_operations(1 << 20, 0, 1 << 12) && !agent.allows_operations(1 << 20, 1 << 12, (1 << 12) + 1)
+        );
+        let run = Expansion::within(400 << 20);
+        assert!(run.allows(4 << 20, limits::DECOMPRESSED));
+        assert!(run.allows_operations(1 << 20, 0, limits::PACKED_OPERATIONS));
     }
 
     #[test]

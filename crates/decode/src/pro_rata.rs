@@ -82,16 +82,20 @@ impl OperationShares {
     ) {
         out.note(Note::ProRata);
         out.packed(wire);
-        if parts.iter().all(|(_, amounts)| *amounts == Amounts::ZERO) {
+        let given = self.divide(wire, present(&parts).map(|(_, _, amount)| amount));
+        if given.is_empty() {
             out.post(Account::Framing, field, wire);
         }
-        let given = self.divide(wire, parts.iter().flat_map(|(_, amounts)| amounts.iter().map(|(_, amount)| amount)));
-        for ((op, _), given) in parts.iter().zip(given.chunks(Account::COUNT)) {
-            out.charge(*op);
-            for (account, &share) in Account::ALL.into_iter().zip(given) {
-                out.post(account, field, share);
-            }
+        for ((op, account, _), &mut share) in present(&parts).zip(given) {
+            out.charge(op);
+            out.post(account, field, share);
         }
         self.parts = parts;
     }
+}
+
+/// Returns the amounts above 0: a packet can have ten thousand operations, of few accounts each.
+fn present(parts: &[(OpId, Amounts)]) -> impl Iterator<Item = (OpId, Account, u64)> {
+    let all = parts.iter().flat_map(|(op, amounts)| amounts.iter().map(|(account, amount)| (*op, account, amount)));
+    all.filter(|(_, _, amount)| *amount > 0)
 }

@@ -16,7 +16,6 @@ use crate::tls::KeyLog;
 use crate::totals::Totals;
 use crate::translations::Translations;
 use entry::ConnectionEntry;
-use overhead_decode::limits::EXPANDED_OPERATIONS;
 use overhead_decode::{ApparentProtocol, Expansion, Note};
 use overhead_model::{Tally, Trace};
 use overhead_protocols::SharedContext;
@@ -117,8 +116,7 @@ impl<T: Tally> Connections<T> {
     #[must_use]
     pub fn within(mut self, bytes: usize) -> Self {
         self.holdings = Holdings::new(bytes);
-        let operations = EXPANDED_OPERATIONS.min(bytes as u64 >> 8);
-        self.shared = self.shared.with_expansion(Expansion::limited(bytes as u64, operations));
+        self.shared = self.shared.with_expansion(Expansion::within(bytes as u64));
         self
     }
 

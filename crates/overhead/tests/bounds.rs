@@ -218,6 +218,50 @@ fn requests_of_a_capture_of_one_direction_do_not_pile_up() {
     }
 }
 
+/// A packet of `MySQL`, compressed or not.
+fn mysql_packet(number: u8, plain: Option<usize>, body: &[u8]) -> Vec<u8> {
+    let length = |length: usize| (length as u32).to_le_bytes()[..3].to_vec();
+    [length(body.len()), vec![number], plain.map(length).unwrap_or_default(), body.to_vec()].concat()
+}
+
+#[test]
+fn a_small_packet_of_a_million_answers_takes_little_more_than_its_content() {
+    let greeting = b"\x0a8.0.36\0\x09\0\0\0abcdefgh\0\xff\xff\x21\x02\0\xff\xc1\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0mysql_native_password\0";
+    let flags = 0x0008_aaad_u32.to_le_bytes();
+    let login = [&flags, &[0, 0, 0, 1, 33][..], &[0; 23], b"me\0\0mysql_native_password\0"].concat();
+    let ok = b"\0\0\0\x02\0\0\0";
+    let answers = mysql_packet(1, None, ok).repeat(1_400_000);
+    let packed = zstd::bulk::compress(&answers, 3).unwrap();
+    // The start of a long packet keeps its content until the end.
+    let start = [vec![0, 0, 0x7e, 1], vec![0; 0x7d_0000]].concat();
+    let (start, length) = (zstd::bulk::compress(&start, 3).unwrap(), start.len());
+    for (held, name) in [(false, "answers"), (true, "answers behind a long packet")] {
+        let mut traffic = Traffic::new();
+        traffic.dissector = Dissector::new(Selection::default(), Aggregate::new()).within(32 << 20);
+        let (client, server) = ((Some(1), 40_000), (None, 3306));
+        let mut next = [1_000_u32, 5_000];
+        let mut turns = vec![
+            (1, mysql_packet(0, None, greeting)),
+            (0, mysql_packet(1, None, &login)),
+            (1, mysql_packet(2, None, ok)),
+        ];
+        turns.extend(held.then(|| (1, mysql_packet(1, Some(length), &start))));
+        turns.push((1, mysql_packet(1, Some(answers.len()), &packed)));
+        for (side, bytes) in turns {
+            let (from, to) = if side == 0 { (client, server) } else { (server, client) };
+            for part in bytes.chunks(1_400) {
+                traffic.send(from, to, (next[side], next[1 - side]), "A", part);
+                next[side] += part.len() as u32;
+            }
+        }
+        let content = (answers.len() + if held { length } else { 0 }) >> 20;
+        let (rows, totals, most) = traffic.end();
+        let notes = format!("{:?}", totals.notes);
+        assert!(notes.contains("ManyOperations") || held, "{name}: {notes}");
+        assert!(most < content.cast_signed() + 12, "{name}: {most} MiB for {content} MiB, {} rows", rows.len());
+    }
+}
+
 #[test]
 fn a_flood_says_how_many_connections_were_given_up() {
     let folder = tempfile::tempdir().unwrap();

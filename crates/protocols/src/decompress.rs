@@ -9,22 +9,22 @@ const KEPT: usize = 256 << 10;
 thread_local! {
     // Decompressor state takes hundreds of kilobytes: too much per connection, too slow to create per message. Nothing
     // of a body outlives its decompression.
-    static SCRATCH: RefCell<Decompressor> = RefCell::default();
+    static DECOMPRESSOR: RefCell<Decompressor> = RefCell::default();
+    static PLAIN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `then` with the `size` bytes that `body` decompresses to, or with the reason why there are none.
-pub(crate) fn with_plain<T>(
-    codec: Codec,
-    body: &[u8],
-    size: usize,
-    expansion: &Expansion,
-    then: impl FnOnce(Result<&[u8], Note>) -> T,
-) -> T {
-    SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
-        Ok(mut scratch) => {
-            let result = then(scratch.plain(codec, body, size, expansion));
-            if scratch.plain.capacity() > KEPT {
-                scratch.plain = Vec::new();
+/// A format, compressed bytes, and the number of bytes that they decompress to.
+type Body<'a> = (Codec, &'a [u8], usize);
+
+/// Calls `then` with the bytes that `body` decompresses to, or with the reason why there are none.
+pub(crate) fn with_plain<T>(body: Body<'_>, expansion: &Expansion, then: impl FnOnce(Result<&[u8], Note>) -> T) -> T {
+    PLAIN.with(|plain| match plain.try_borrow_mut() {
+        Ok(mut plain) => {
+            plain.clear();
+            let done = append_plain(body, expansion, &mut plain);
+            let result = then(done.map(|()| plain.as_slice()));
+            if plain.capacity() > KEPT {
+                *plain = Vec::new();
             }
             result
         }
@@ -32,46 +32,52 @@ pub(crate) fn with_plain<T>(
     })
 }
 
+/// Appends what `body` decompresses to. Appends nothing for a reason.
+pub(crate) fn append_plain(body: Body<'_>, expansion: &Expansion, plain: &mut Vec<u8>) -> Result<(), Note> {
+    let (codec, packed, size) = body;
+    if let Some(note) = codec.refusal(packed.len(), size) {
+        return Err(note);
+    }
+    if !expansion.allows(packed.len(), size) {
+        return Err(Note::Expansion);
+    }
+    let before = plain.len();
+    let done = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.append(body, plain));
+    done.filter(|()| plain.len() == before + size).ok_or_else(|| {
+        plain.truncate(before);
+        Note::UndecodedMessage
+    })
+}
+
 #[derive(Default)]
 struct Decompressor {
-    plain: Vec<u8>,
     zlib: Option<flate2::Decompress>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
 impl Decompressor {
-    fn plain(&mut self, codec: Codec, body: &[u8], size: usize, expansion: &Expansion) -> Result<&[u8], Note> {
-        if let Some(note) = codec.refusal(body.len(), size) {
-            return Err(note);
-        }
-        if !expansion.allows(body.len(), size) {
-            return Err(Note::Expansion);
-        }
-        self.plain.clear();
-        let done = self.decompress(codec, body, size).filter(|()| self.plain.len() == size);
-        done.map(|()| self.plain.as_slice()).ok_or(Note::UndecodedMessage)
-    }
-
-    fn decompress(&mut self, codec: Codec, body: &[u8], size: usize) -> Option<()> {
+    fn append(&mut self, (codec, body, size): Body<'_>, plain: &mut Vec<u8>) -> Option<()> {
         // Without any room, zlib would not report the end of its input.
-        self.plain.try_reserve(size.max(1)).ok()?;
+        plain.try_reserve(size.max(1)).ok()?;
         if codec == Codec::Zlib {
             let zlib = self.zlib.get_or_insert_with(|| flate2::Decompress::new(true));
             zlib.reset(true);
             // Fills the reserved memory and no more.
-            let status = zlib.decompress_vec(body, &mut self.plain, flate2::FlushDecompress::Finish);
+            let status = zlib.decompress_vec(body, plain, flate2::FlushDecompress::Finish);
             return matches!(status, Ok(flate2::Status::StreamEnd)).then_some(());
         }
         if self.zstd.is_none() && codec == Codec::Zstd {
             self.zstd = zstd::bulk::Decompressor::new().ok();
         }
-        self.plain.resize(size, 0);
+        let before = plain.len();
+        plain.resize(before + size, 0);
+        let room = plain.get_mut(before..)?;
         let written = match codec {
-            Codec::Zstd => self.zstd.as_mut()?.decompress_to_buffer(body, self.plain.as_mut_slice()).ok()?,
-            Codec::Snappy => snap::raw::Decoder::new().decompress(body, &mut self.plain).ok()?,
-            _ => lz4_flex::block::decompress_into(body, &mut self.plain).ok()?,
+            Codec::Zstd => self.zstd.as_mut()?.decompress_to_buffer(body, room).ok()?,
+            Codec::Snappy => snap::raw::Decoder::new().decompress(body, room).ok()?,
+            _ => lz4_flex::block::decompress_into(body, room).ok()?,
         };
-        self.plain.truncate(written);
+        plain.truncate(before + written);
         Some(())
     }
 }

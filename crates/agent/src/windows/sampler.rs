@@ -10,6 +10,12 @@ use overhead_model::{
 use overhead_report::composition::{PartBytes, TrafficPart, WindowSample};
 use std::collections::{BTreeMap, HashMap};
 
+/// Estimated bytes of a sample: a million operations per second in a window of 100 ms. More end the window.
+const MOST_SAMPLED: usize = 16 << 20;
+
+/// Estimated bytes of an operation or a connection, with the room of its table, and of a row beside its texts.
+const ENTRY: usize = 160;
+
 /// Takes in what all connections of a window send, step by step.
 pub struct OperationSampler {
     network_namespace: u32,
@@ -18,6 +24,8 @@ pub struct OperationSampler {
     rows: BTreeMap<TrafficPart, RowId>,
     parts: Vec<TrafficPart>,
     latest_row: RowId,
+    /// Estimated bytes of rows, connections and operations.
+    held: usize,
     connections: HashMap<u64, SampledConnection>,
     /// Number of the connection of the current frame.
     current: u64,
@@ -63,7 +71,7 @@ struct SampledOperation {
 }
 
 impl OperationSampler {
-    /// Samples from `start_ns` on, until [`Self::end_ns`] is set.
+    /// Samples from `start_ns` on, until [`Self::end_ns`] is set, or the sample is full.
     pub fn new(network_namespace: u32, link_header: u64, start_ns: u64) -> Self {
         Self {
             network_namespace,
@@ -71,6 +79,7 @@ impl OperationSampler {
             rows: BTreeMap::new(),
             parts: Vec::new(),
             latest_row: RowId(0),
+            held: 0,
             connections: HashMap::new(),
             current: 0,
             now_ns: 0,
@@ -79,6 +88,18 @@ impl OperationSampler {
             is_over: false,
             open: 0,
             unacknowledged: 0,
+        }
+    }
+
+    /// Returns whether the sample is full, which has ended the window.
+    pub fn is_full(&self) -> bool {
+        self.held > MOST_SAMPLED
+    }
+
+    fn hold(&mut self, bytes: usize) {
+        self.held += bytes;
+        if self.is_full() {
+            self.end_ns = self.end_ns.min(self.now_ns);
         }
     }
 
@@ -219,10 +240,13 @@ impl Tally for OperationSampler {
         let (name, statement) = (key.name.to_owned(), key.statement.to_owned());
         let part = TrafficPart::Operations { class: key.class, protocol: key.protocol, name, statement };
         let next = RowId(self.parts.len() as u64);
-        self.latest_row = *self.rows.entry(part).or_insert_with_key(|part| {
+        self.latest_row = self.rows.get(&part).copied().unwrap_or(next);
+        // Without room, the number stays that of no row.
+        if self.latest_row == next && !self.is_full() {
+            self.hold(2 * (ENTRY + key.name.len() + key.statement.len()));
             self.parts.push(part.clone());
-            next
-        });
+            self.rows.insert(part, self.latest_row);
+        }
         self.latest_row
     }
 
@@ -232,7 +256,12 @@ impl Tally for OperationSampler {
 
     fn turn_to(&mut self, ends: &ConnectionEnds) {
         self.current = ends.number;
-        self.connections.entry(ends.number).or_default().ends = Some(*ends);
+        if let Some(connection) = self.connections.get_mut(&ends.number) {
+            connection.ends = Some(*ends);
+        } else if !self.is_full() {
+            self.connections.entry(ends.number).or_default().ends = Some(*ends);
+            self.hold(2 * ENTRY);
+        }
     }
 
     fn swap_ends(&mut self) {
@@ -252,12 +281,14 @@ impl Listener for OperationSampler {
         match step {
             Trace::Frame(facts) => self.frame(&facts),
             Trace::Decoding { protocol } => {
-                self.connections.entry(self.current).or_default().protocol = Some(protocol);
+                let Some(connection) = self.connections.get_mut(&self.current) else { return };
+                connection.protocol = Some(protocol);
             }
             Trace::Opened { op } if !self.is_over && self.is_in_window(self.now_ns) => {
-                let connection = self.connections.entry(self.current).or_default();
+                let Some(connection) = self.connections.get_mut(&self.current) else { return };
                 connection.operations.insert(op, SampledOperation::default());
                 self.open += 1;
+                self.hold(ENTRY);
             }
             Trace::Labelled { op: Some(op), .. } => {
                 let row = self.latest_row;
@@ -324,6 +355,33 @@ mod tests {
         let mut sum = WindowSample::default();
         dissector.finish().0.into_samples().values().for_each(|sample| sum.add(sample));
         sum
+    }
+
+    /// Operations of one connection, of as many connections, and of as many names.
+    #[test]
+    fn a_full_sample_ends_its_window_and_takes_no_more() {
+        let [client, server] = [1, 2].map(|port| std::net::SocketAddr::from(([127, 0, 0, 1], port)));
+        for [connections, names] in [[1, 1], [u64::MAX, 1], [1, u64::MAX]] {
+            let mut sampler = OperationSampler::new(7, LINK, 0);
+            for op in 0..400_000 {
+                sampler.now_ns = op;
+                sampler.turn_to(&ConnectionEnds { number: op % connections, client, server, first_ns: 0 });
+                sampler.hear(Trace::Opened { op });
+                let (name, class) = (format!("N{}", op % names), Class::Workload);
+                let key = RowKey { protocol: Protocol::Resp, class, name: &name, via: "", statement: "" };
+                let row = sampler.row(key);
+                sampler.label(op, row);
+            }
+            assert!(sampler.is_full());
+            let end_ns = sampler.end_ns;
+            assert!((25_000..110_000).contains(&end_ns), "{end_ns}");
+            let sampled: usize = sampler.connections.values().map(|one| one.operations.len()).sum();
+            assert!(end_ns.abs_diff(sampled as u64) <= 1, "{sampled} operations until {end_ns}");
+            assert!(sampler.connections.len().max(sampler.parts.len()) as u64 <= end_ns + 1);
+            let counted: u64 =
+                sampler.into_samples().values().flat_map(|of| of.parts.values()).map(|of| of.count).sum();
+            assert!(end_ns.abs_diff(counted) <= 2, "{counted} operations until {end_ns}");
+        }
     }
 
     /// TLS of two protocols, without keys.

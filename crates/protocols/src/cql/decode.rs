@@ -171,7 +171,7 @@ impl Cql {
         let compression = self.session.memory.compression;
         let CompressedBody { codec, block, size, preamble } = CompressedBody::read(compression, whole).ok_or(Short)?;
         let expansion = Arc::clone(&self.session.shared.expansion);
-        with_plain(codec, block, size, &expansion, |plain| {
+        with_plain((codec, block, size), &expansion, |plain| {
             let plain = match plain {
                 Ok(plain) => plain,
                 Err(note) => {

@@ -4,7 +4,7 @@ use super::Cql;
 use super::decode::{CqlBuffers, CqlFraming, CqlRemainder};
 use super::segment::{CqlSegment, SegmentFormat, TRAILER, segment_checksum};
 use super::wire::Header;
-use crate::decompress::with_plain;
+use crate::decompress::append_plain;
 use crate::limits::MESSAGE_BUFFER;
 use overhead_decode::tape::{PostingTape, TapeRecorder, post_shares};
 use overhead_decode::{Codec, DecodeStep, Input, Note, Out, Reader, Short, Step};
@@ -291,7 +291,5 @@ fn unpack(segment: CqlSegment, bytes: &[u8], payload: &mut Vec<u8>, expansion: &
         payload.extend_from_slice(wire);
         return true;
     }
-    with_plain(Codec::Lz4, wire, segment.length as usize, expansion, |plain| {
-        plain.map(|plain| payload.extend_from_slice(plain)).is_ok()
-    })
+    append_plain((Codec::Lz4, wire, segment.length as usize), expansion, payload).is_ok()
 }

@@ -173,7 +173,7 @@ impl Mongo {
         // A body that was not captured completely is empty here.
         let is_whole = len > 0 && body.len() as u64 == len;
         let codec = codec(wrapped.compressor).filter(|_| is_whole).ok_or(Note::UndecodedMessage)?;
-        with_plain(codec, body, wrapped.size, &expansion, |plain| {
+        with_plain((codec, body, wrapped.size), &expansion, |plain| {
             let plain = plain.map_err(|note| if note == Note::Expansion { Note::UndecodedMessage } else { note })?;
             self.walk_from(side, message, (wrapped.opcode, plain.len() as u64), out.wants_statements());
             let mut weigher = Weigher::new(out);

@@ -9,7 +9,7 @@
 use super::boundary;
 use super::decode::PlainDecoder;
 use super::wire::header;
-use crate::decompress::with_plain;
+use crate::decompress::append_plain;
 use overhead_decode::limits::{EXPANSION_ZLIB, MESSAGE_BUFFER, OUTSTANDING};
 use overhead_decode::tape::{DeferredCloses, PostingTape, TapeRecorder, post_shares};
 use overhead_decode::{
@@ -30,7 +30,6 @@ const GATHERED_WIRE: u64 = MESSAGE_BUFFER - (256 << 10);
 const DETAILED: usize = 1 << 21;
 /// Content memory kept between packets.
 const KEPT: usize = 64 << 10;
-
 /// Shortest compressed content: two bytes of header, a block, and four bytes of checksum (RFC 1950 section 2.2).
 const PACKED: u64 = 8;
 
@@ -232,7 +231,7 @@ impl CompressedDirection {
     fn unpack(&mut self, wire: &[u8], packet: CompressedPacket, expansion: &Expansion) -> Result<(), Note> {
         let size = usize::try_from(packet.content).unwrap_or(usize::MAX);
         let codec = codec(wire).filter(|_| wire.len() as u64 == packet.wire).ok_or(Note::UndecodedMessage)?;
-        with_plain(codec, wire, size, expansion, |plain| plain.map(|plain| self.content.extend_from_slice(plain)))
+        append_plain((codec, wire, size), expansion, &mut self.content)
     }
 
     /// Decodes complete plain packets, as many as a compressed packet of `packed` bytes may have. The content is followed by `opaque`
