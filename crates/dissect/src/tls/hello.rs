@@ -18,6 +18,8 @@ const KEY_UPDATE: u8 = 24;
 
 const ENCRYPT_THEN_MAC: u16 = 22;
 const SUPPORTED_VERSIONS: u16 = 43;
+/// Also that of TLS 1.3 in this place.
+const TLS12: [u8; 2] = [3, 3];
 const TLS13: u16 = 0x0304;
 
 /// The random of a `HelloRetryRequest`, which has the form of a `ServerHello`.
@@ -42,6 +44,7 @@ pub(crate) fn client_hello(bytes: &[u8]) -> MessageBoundary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServerHello {
     pub random: ClientRandom,
+    /// 0 before TLS 1.2, which derives other keys.
     pub suite: u16,
     pub is_tls13: bool,
     /// The MACs of CBC suites cover encrypted records (RFC 7366).
@@ -115,7 +118,7 @@ fn read(kind: u8, body: &[u8]) -> HandshakeMessage {
 }
 
 fn server_hello(body: &[u8]) -> Option<ServerHello> {
-    let (_, rest) = body.split_first_chunk::<2>()?;
+    let (version, rest) = body.split_first_chunk::<2>()?;
     let (random, rest) = rest.split_first_chunk::<32>()?;
     let (&session, rest) = rest.split_first()?;
     let (suite, rest) = rest.get(usize::from(session)..)?.split_first_chunk::<2>()?;
@@ -131,5 +134,6 @@ fn server_hello(body: &[u8]) -> Option<ServerHello> {
         }
         extensions = rest.get(length..).unwrap_or_default();
     }
-    Some(ServerHello { random: *random, suite: u16::from_be_bytes(*suite), is_tls13, encrypts_then_macs })
+    let suite = if *version == TLS12 { u16::from_be_bytes(*suite) } else { 0 };
+    Some(ServerHello { random: *random, suite, is_tls13, encrypts_then_macs })
 }

@@ -225,6 +225,19 @@ fn every_suite_shows_the_session_within() {
     }
 }
 
+/// TLS 1.1 has the same suites with CBC, but other keys.
+#[test]
+fn versions_before_tls_12_stay_encrypted() {
+    let mut lab = Lab::new(0x002f, false);
+    lab.seal(Side::Request, 23, GET);
+    lab.seal(Side::Response, 23, VALUE);
+    let (_, hello) = &mut lab.wire[1];
+    hello[9..11].copy_from_slice(&[3, 2]);
+    let notes = lab.transcript(&lab.log).notes;
+    assert!(notes.contains(&Note::Encrypted), "{notes:?}");
+    assert!(!notes.iter().any(|note| matches!(note, Note::Undecryptable(_))), "{notes:?}");
+}
+
 /// Returns a session whose client asks before the server's first answer. The server accepts it, or has it come again.
 fn early(suite: u16, is_accepted: bool) -> Lab {
     let mut lab = Lab::new(suite, true);
