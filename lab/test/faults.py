@@ -174,6 +174,8 @@ def killed(lab):
     time.sleep(1)
     asking = connect(server.address)
     capture.process.send_signal(signal.SIGKILL)
+    # On a loaded machine, it ends a moment later, and captures until then.
+    capture.process.wait()
     done = server.gets(asking)
     load.end()
     capture.wait()
