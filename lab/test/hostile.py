@@ -319,8 +319,9 @@ BOMBS = {
     "mongod": (27017, ("", "-documents", "-snappy"), "mongo-compressed"),
     "scylla": (9042, ("", "-batches", "-rows"), "cql-compressed"),
 }
-# Of 64 MB, an agent without windows has 16 if it is optimized. Programs that are not have longer code.
-MOST_GROWTH = 48
+# An optimized agent without windows has 16 MB and may take 64. One that is not optimized grew by 41 MB, on a loaded machine by 49, and before
+# it had a bound by 77.
+MOST_GROWTH = 60
 
 
 def inflation(lab, folder):
