@@ -5,6 +5,7 @@
 //! initialization vector 16 | encrypted: content | padding u8 × n | n u8 | MAC    with encrypt_then_mac
 //! ```
 
+use super::records::numbered;
 use super::suite::{BulkCipher, CipherSuite};
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::aes::cipher::{BlockCipherDecrypt, BlockModeDecrypt, InnerIvInit};
@@ -17,9 +18,9 @@ use sha2::{Sha256, Sha384};
 /// Length of the initialization vector, and of a block.
 const BLOCK: usize = 16;
 
-/// Opens records of a direction. Puts the content into `text`, and returns false if the record has another number or key.
+/// Opens records of a direction. Puts the content into `text`; returns `None` if the record has another number or key.
 pub(super) trait CbcOpener: Send + Sync {
-    fn open(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> bool;
+    fn open(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> Option<()>;
 }
 
 struct CbcCipher<C, M> {
@@ -34,18 +35,7 @@ where
     Decryptor<C>: InnerIvInit<Inner = C> + BlockModeDecrypt,
     M: Mac + Clone + Send + Sync,
 {
-    fn open(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> bool {
-        self.read(sequence, header, fragment, text).is_some()
-    }
-}
-
-impl<C, M> CbcCipher<C, M>
-where
-    C: BlockCipherDecrypt + Clone,
-    Decryptor<C>: InnerIvInit<Inner = C> + BlockModeDecrypt,
-    M: Mac + Clone,
-{
-    fn read(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> Option<()> {
+    fn open(&self, sequence: u64, header: [u8; 5], fragment: &[u8], text: &mut Vec<u8>) -> Option<()> {
         let mac_bytes = M::output_size();
         let last = if self.is_mac_last { mac_bytes } else { 0 };
         let (sealed, mac) = fragment.split_at_checked(fragment.len().checked_sub(last)?)?;
@@ -68,11 +58,8 @@ where
             content.split_at_checked(content.len().checked_sub(mac_bytes)?)?
         };
         let signed = if self.is_mac_last { sealed } else { content };
-        let [kind, major, minor, ..] = header;
         let mut expected = self.mac.clone();
-        expected.update(&sequence.to_be_bytes());
-        expected.update(&[kind, major, minor]);
-        expected.update(&u16::try_from(signed.len()).ok()?.to_be_bytes());
+        expected.update(&numbered(sequence, header, signed.len()));
         expected.update(signed);
         expected.verify_slice(mac).ok()?;
         let content = content.len();

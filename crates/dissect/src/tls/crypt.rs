@@ -4,6 +4,7 @@
 
 use super::cbc::{self, CbcOpener};
 use super::keylog::{ClientRandom, TlsSecret};
+use super::records::numbered;
 use super::suite::{BulkCipher, CipherSuite, SuiteHash};
 use aes_gcm::aead::consts::{U8, U12, U16};
 use aes_gcm::aead::inout::InOutBuf;
@@ -82,7 +83,7 @@ impl RecordOpener {
 
     /// Returns the client's and server's openers for TLS 1.2, from the master secret.
     pub fn tls12(suite: CipherSuite, master: &TlsSecret, [client, server]: [&ClientRandom; 2]) -> Option<[Self; 2]> {
-        let (mac, key, fixed) = (suite.cipher.mac_bytes(), suite.cipher.key_bytes(), suite.cipher.fixed_bytes());
+        let (mac, key, fixed) = (suite.cipher.mac_bytes(), suite.cipher.key_bytes(), fixed_bytes(suite.cipher));
         let mut block = [0; KEY_BLOCK];
         let block = block.get_mut(..2 * (mac + key + fixed))?;
         prf(suite.hash, master.bytes(), &[b"key expansion", server, client], block)?;
@@ -115,7 +116,7 @@ impl RecordOpener {
         text.clear();
         let (cipher, iv) = match &self.protection {
             Protection::Aead { cipher, iv } => (cipher, iv),
-            Protection::Cbc(opener) => return opener.open(sequence, header, fragment, text),
+            Protection::Cbc(opener) => return opener.open(sequence, header, fragment, text).is_some(),
         };
         let Some(content) = self.content(fragment.len()) else { return false };
         let (explicit, sealed) = fragment.split_at(self.explicit);
@@ -131,12 +132,13 @@ impl RecordOpener {
         if self.is_tls13 {
             return cipher.open(&nonce, &header, text, tag);
         }
-        let [kind, major, minor, ..] = header;
-        let [high, low] = (content as u16).to_be_bytes();
-        let mut numbered = [0, 0, 0, 0, 0, 0, 0, 0, kind, major, minor, high, low];
-        numbered.iter_mut().zip(number).for_each(|(place, byte)| *place = byte);
-        cipher.open(&nonce, &numbered, text, tag)
+        cipher.open(&nonce, &numbered(sequence, header, content), text, tag)
     }
+}
+
+/// Returns the length of the part of the nonce that TLS 1.2 derives from the master secret: none with CBC.
+const fn fixed_bytes(cipher: BulkCipher) -> usize {
+    NONCE.saturating_sub(cipher.explicit_bytes())
 }
 
 /// Returns the traffic secret after a `KeyUpdate` (RFC 8446 section 7.2).
@@ -209,7 +211,7 @@ pub(super) mod test {
         }
 
         pub fn tls12(suite: CipherSuite, master: &TlsSecret, [client, server]: [&ClientRandom; 2]) -> [Self; 2] {
-            let (mac, key, fixed) = (suite.cipher.mac_bytes(), suite.cipher.key_bytes(), suite.cipher.fixed_bytes());
+            let (mac, key, fixed) = (suite.cipher.mac_bytes(), suite.cipher.key_bytes(), fixed_bytes(suite.cipher));
             let mut block = vec![0; 2 * (mac + key + fixed)];
             prf(suite.hash, master.bytes(), &[b"key expansion", server, client], &mut block).unwrap();
             [0, 1].map(|side| {

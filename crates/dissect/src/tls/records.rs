@@ -67,6 +67,14 @@ impl RecordHeader {
     }
 }
 
+/// Returns what TLS 1.2 authenticates before `length` bytes: number, type, version and length (RFC 5246 section 6.2.3).
+pub(super) fn numbered(sequence: u64, [kind, major, minor, ..]: [u8; 5], length: usize) -> [u8; 13] {
+    let [high, low] = (length as u16).to_be_bytes();
+    let mut numbered = [0, 0, 0, 0, 0, 0, 0, 0, kind, major, minor, high, low];
+    numbered.iter_mut().zip(sequence.to_be_bytes()).for_each(|(place, byte)| *place = byte);
+    numbered
+}
+
 fn is_header([kind, major, _, high, low]: [u8; 5]) -> bool {
     (CHANGE_CIPHER_SPEC..=HEARTBEAT).contains(&kind) && major == 3 && u16::from_be_bytes([high, low]) <= MAX_FRAGMENT
 }

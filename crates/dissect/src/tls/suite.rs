@@ -44,15 +44,6 @@ impl BulkCipher {
         }
     }
 
-    /// Returns the length of the part of the nonce that TLS 1.2 derives from the master secret.
-    pub const fn fixed_bytes(self) -> usize {
-        match self {
-            Self::ChaCha20Poly1305 => 12,
-            _ if self.mac_bytes() > 0 => 0,
-            _ => 4,
-        }
-    }
-
     /// Returns the length of the nonce part or initialization vector that TLS 1.2 sends in each record (RFC 5246, RFC 5288, RFC 6655,
     /// RFC 7905).
     pub const fn explicit_bytes(self) -> usize {
