@@ -209,7 +209,7 @@ impl<T: Tally> Connections<T> {
                     }
                 }
                 if entry.is_gone(at.clock_ns) || entry.flow.is_succeeded_by(&segment) {
-                    self.first(&segment, key, at);
+                    self.succeed(&segment, key, at);
                 } else {
                     if entry.go_on(&segment, at, &mut self.tally) {
                         self.closing.push_back((at.clock_ns, key));
@@ -234,13 +234,19 @@ impl<T: Tally> Connections<T> {
         SegmentFate::Posted
     }
 
-    /// Starts a connection with its first segment, ending any predecessor between the same ends.
+    /// Ends a connection and starts its successor between the same ends.
     #[cold]
-    fn first(&mut self, segment: &Segment<'_>, key: ConnectionKey, at: CaptureMoment) {
+    fn succeed(&mut self, segment: &Segment<'_>, key: ConnectionKey, at: CaptureMoment) {
         if let Some(mut entry) = self.flows.remove(&key) {
             self.end(&mut entry.1);
             self.forget_stale_closings();
         }
+        self.first(segment, key, at);
+    }
+
+    /// Starts a connection with its first segment.
+    #[cold]
+    fn first(&mut self, segment: &Segment<'_>, key: ConnectionKey, at: CaptureMoment) {
         self.count += 1;
         let (number, verdict) = (self.count, self.selection.judge(segment));
         let selected = !verdict.candidates.is_empty();
@@ -255,7 +261,7 @@ impl<T: Tally> Connections<T> {
         if !selected {
             self.unselected.push_back((number, key));
             self.forget_unselected();
-        } else if self.flows.get(&key).is_some_and(|entry| entry.held == 0) {
+        } else if self.flows.get_mut(&key).is_some_and(|entry| entry.held == 0) {
             self.half_open.push_back((number, key));
             self.make_room_for_bare();
         }
@@ -376,8 +382,7 @@ impl<T: Tally> Connections<T> {
         key: &ConnectionKey,
         is_due: impl FnOnce(&ConnectionEntry) -> bool,
     ) -> Option<KeptEntry<ConnectionEntry>> {
-        self.flows.get(key).filter(|entry| entry.number == number && is_due(entry))?;
-        self.flows.remove(key)
+        self.flows.remove_if(key, |entry| entry.number == number && is_due(entry))
     }
 
     #[cold]
@@ -402,9 +407,7 @@ impl<T: Tally> Connections<T> {
 
     /// Ends a connection that closed at that time, if it is still present.
     fn retire_one(&mut self, closed_ns: u64, key: ConnectionKey) {
-        if self.flows.get(&key).is_some_and(|entry| entry.closed_ns == Some(closed_ns))
-            && let Some(mut entry) = self.flows.remove(&key)
-        {
+        if let Some(mut entry) = self.flows.remove_if(&key, |entry| entry.closed_ns == Some(closed_ns)) {
             self.end(&mut entry.1);
         }
     }

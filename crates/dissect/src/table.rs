@@ -103,7 +103,7 @@ impl<E> ConnectionTable<E> {
         kept_at(&self.kept, place).map(|(_, entry)| entry)
     }
 
-    /// Returns a connection's entry mutably, and remembers its place.
+    /// Returns a connection's entry mutably. Fastest for one that was looked up or inserted lately.
     #[inline(always)]
     pub fn get_mut(&mut self, key: &ConnectionKey) -> Option<&mut E> {
         let near = *self.near.get(key.near())?;
@@ -118,14 +118,23 @@ impl<E> ConnectionTable<E> {
             Some(free) => *free = Some(entry),
             None => self.kept.push(Some(entry)),
         }
-        let Self { places, kept, seed, .. } = self;
+        let Self { places, kept, near, seed, .. } = self;
+        if let Some(near) = near.get_mut(key.near()) {
+            *near = place;
+        }
         let hash = |key: &ConnectionKey| seed.hash_one(key);
         places.insert_unique(hash(&key), place, |place| kept_at(kept, *place).map_or(0, |(of, _)| hash(of)));
     }
 
     pub fn remove(&mut self, key: &ConnectionKey) -> Option<KeptEntry<E>> {
+        self.remove_if(key, |_| true)
+    }
+
+    /// Removes and returns the entry of a connection if it `is_due`.
+    pub fn remove_if(&mut self, key: &ConnectionKey, is_due: impl FnOnce(&E) -> bool) -> Option<KeptEntry<E>> {
         let Self { places, kept, seed, .. } = self;
         let found = places.find_entry(seed.hash_one(key), |place| is_of(kept, *place, key)).ok()?;
+        kept_at(kept, *found.get()).filter(|(_, entry)| is_due(entry))?;
         let (place, _) = found.remove();
         self.free.push(place);
         self.kept.get_mut(place as usize)?.take()
