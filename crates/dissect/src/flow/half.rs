@@ -105,6 +105,11 @@ impl StreamReassembly {
         self.isn.is_some()
     }
 
+    /// Returns whether a SYN was seen and nothing has acknowledged it yet.
+    pub fn awaits_handshake(&self) -> bool {
+        self.syn_open
+    }
+
     pub fn fin(&mut self) {
         self.fin = true;
     }
@@ -296,6 +301,19 @@ impl StreamReassembly {
         } else {
             AckedData::Nothing
         }
+    }
+
+    /// Takes in an acknowledgment number as [`StreamReassembly::acknowledge`] does, if nothing is astray, no
+    /// SYN awaits its acknowledgment, and the number acknowledges no more than was delivered. Returns whether it acknowledges new bytes.
+    #[inline]
+    pub fn acknowledge_delivered(&mut self, ack: u32) -> bool {
+        let Some(next_seq) = self.next_seq.filter(|_| self.base.is_none()) else { return false };
+        let offset = self.next - u64::from(next_seq.wrapping_sub(ack));
+        let is_news = offset > self.acked;
+        if is_news {
+            self.acked = offset;
+        }
+        is_news
     }
 
     /// Returns the offset of a stream piece from the number of bytes before it. If the stream `begins` with the connection, offsets count

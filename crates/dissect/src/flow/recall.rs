@@ -1,6 +1,6 @@
 //! Takes in frames by memory of earlier turns like theirs; see [`memo`](super::memo).
 
-use super::half::{AckedData, StreamReassembly};
+use super::half::StreamReassembly;
 use super::memo::{LEARN_AFTER, Memo, MemoState, TurnMatch};
 use super::turn::{TurnFrame, TurnFrames};
 use super::turns::SharedTurns;
@@ -62,6 +62,7 @@ impl ConnectionFlow {
         let state = || turns.state(|state| decoding.engine.feed_state(state));
         let begins = !self.unproven
             && self.is_past_midst()
+            && self.is_established()
             && self.book.is_idle()
             && decoding.engine.idle_state().is_some()
             && turns.like(&TurnFrames::default(), (side, bare), state).is_some();
@@ -105,6 +106,11 @@ impl ConnectionFlow {
         }
     }
 
+    /// Returns whether each SYN that was seen has been acknowledged.
+    fn is_established(&self) -> bool {
+        !self.halves.iter().any(StreamReassembly::awaits_handshake)
+    }
+
     /// Returns whether a segment directly continues what came before it.
     #[inline]
     fn follows(&self, side: Side, bare: &PlainSegment<'_>) -> bool {
@@ -144,7 +150,7 @@ impl ConnectionFlow {
         }
         let Some(memo) = self.memory.memo_mut() else { return false };
         let other = &mut self.halves[side.other() as usize];
-        let is_news = other.acknowledge(bare.ack) == AckedData::Bytes;
+        let is_news = other.acknowledge_delivered(bare.ack);
         if !bare.payload.is_empty() {
             let half = &mut self.halves[side as usize];
             memo.came(side, half.acked_seen());
@@ -241,7 +247,10 @@ impl ConnectionFlow {
     /// Keeps the turn being learnt if this segment with payload completed it.
     #[inline]
     pub(super) fn learnt<T: Tally>(&mut self, tally: &mut T) {
-        let is_time = self.counts.payload_frames >= LEARN_AFTER && self.is_answered() && self.is_past_midst();
+        let is_time = self.counts.payload_frames >= LEARN_AFTER
+            && self.is_answered()
+            && self.is_past_midst()
+            && self.is_established();
         match &mut self.memory {
             MemoMode::On(memo) if memo.is_learning() => {
                 if let FlowStage::Decoding(decoding) = &self.stage
