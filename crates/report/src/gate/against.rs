@@ -44,11 +44,8 @@ impl FromStr for ChangeLimit {
 fn absolute(metric: BudgetMetric, text: &str) -> Option<f64> {
     let unit = match metric {
         BudgetMetric::Latency(_) => TIMES.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns))),
-        BudgetMetric::Wire(_) | BudgetMetric::Payload(_) | BudgetMetric::Headers(_) | BudgetMetric::Account(..) => {
-            text.strip_suffix('B').map(|number| (number, 1.0))
-        }
-        BudgetMetric::Whole(whole) if whole.is_bytes() => text.strip_suffix('B').map(|number| (number, 1.0)),
-        BudgetMetric::Frames(_) | BudgetMetric::Syscalls(_) | BudgetMetric::Cycles(_) | BudgetMetric::Whole(_) => None,
+        _ if metric.is_bytes() => text.strip_suffix('B').map(|number| (number, 1.0)),
+        _ => None,
     };
     let (number, factor) = unit.unwrap_or((text, 1.0));
     number.trim().parse::<f64>().ok().map(|number| number * factor)
