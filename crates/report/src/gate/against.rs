@@ -6,7 +6,6 @@ use super::metric::WholeMetric;
 use super::{BudgetMetric, Finding, MetricError, NEGLIGIBLE, Severity, Tolerance};
 use crate::compare::{Repeated, cycles, mean, pairs, system_calls, total_cost};
 use crate::run::{NamedRun, RunGroup};
-use crate::summary::present;
 use crate::sums::OperationSum;
 use overhead_model::record::By;
 use overhead_model::{Account, Class, Run};
@@ -170,10 +169,7 @@ impl ChangeLimit {
                 units.push(unit);
                 Ok(cycles)
             }
-            BudgetMetric::Syscalls(process) => {
-                let calls = system_calls(process, run);
-                present(&calls).copied().map_err(str::to_owned)
-            }
+            BudgetMetric::Syscalls(process) => system_calls(process, run).as_result().copied().map_err(str::to_owned),
             _ => Err("not a metric of a whole run".to_owned()),
         };
         let values = group.runs.iter().map(|named| value(&named.run)).collect::<Result<Vec<f64>, String>>()?;

@@ -6,7 +6,7 @@ use super::{BudgetMetric, Finding, NEGLIGIBLE, Severity};
 use crate::bounds::lower_bounds;
 use crate::compare::{is_same_statement, system_calls};
 use crate::run::NamedRun;
-use crate::summary::{failed_command, present, workload_count};
+use crate::summary::{failed_command, workload_count};
 use crate::sums::{OperationSum, SumKey, by_name, by_statement};
 use overhead_model::record::{By, SideSums};
 use overhead_model::{Account, Class, Run, Side, exit};
@@ -145,7 +145,7 @@ impl<'a> RunSums<'a> {
     /// Returns the value for all operations together, per workload operation, or why there is none.
     pub(super) fn run_value(&self, metric: BudgetMetric) -> Result<f64, String> {
         if let BudgetMetric::Syscalls(process) = metric {
-            return present(&system_calls(process, &self.named.run)).copied().map_err(str::to_owned);
+            return system_calls(process, &self.named.run).as_result().copied().map_err(str::to_owned);
         }
         let operations = workload_count(&self.named.run);
         if let BudgetMetric::Whole(whole) = metric

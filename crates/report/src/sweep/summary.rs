@@ -5,8 +5,8 @@ use crate::bounds::losses;
 use crate::figure::ChartAxes;
 use crate::run::{NamedRun, RunGroup};
 use crate::summary::{
-    CpuUnit, RoleName, both_sides, distinct, failed_command, per_operation, present, syscalls_per_operation,
-    whole_run_counters, workload, workload_count,
+    CpuUnit, RoleName, both_sides, distinct, failed_command, per_operation, syscalls_per_operation, whole_run_counters,
+    workload, workload_count,
 };
 use crate::text::distribution::count_within;
 use overhead_model::exit::COMPLETE;
@@ -185,7 +185,8 @@ fn spread<T>(of: &[T], figure: impl Fn(&T) -> Result<f64, String>) -> Measured<S
 }
 
 fn total(runs: &[&Run]) -> SweepTotal {
-    let whole = |of: fn(&Run) -> &Measured<f64>| spread(runs, |run| present(of(run)).copied().map_err(str::to_owned));
+    let whole =
+        |of: fn(&Run) -> &Measured<f64>| spread(runs, |run| of(run).as_result().copied().map_err(str::to_owned));
     let cost = |run: &&&Run| run.whole.wire_bytes_per_operation.value().copied();
     let mut costs: Vec<_> = runs.iter().filter_map(|run| Some((cost(&run)?, run))).collect();
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -336,7 +337,7 @@ fn reported(runs: &[&[ReportedTest]]) -> Vec<SweepReported> {
         SweepReported {
             program: program.to_owned(),
             name: name.to_owned(),
-            per_second: spread(&tests, |test| present(&test.per_second).copied().map_err(str::to_owned)),
+            per_second: spread(&tests, |test| test.per_second.as_result().copied().map_err(str::to_owned)),
             latency_ns: ReportedTest::LATENCIES
                 .map(|name| spread(&tests, |test| test.latency_ns.get(name).copied().ok_or_else(absent))),
         }
