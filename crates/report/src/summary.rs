@@ -55,6 +55,11 @@ pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
     ranked(run).into_iter().filter(|row| row.class == Class::Workload).collect()
 }
 
+/// Returns the names of workload operations, those with the most bytes first.
+pub fn workload_names(run: &Run) -> Vec<&str> {
+    distinct(workload(run).into_iter().map(|row| &*row.name))
+}
+
 /// Returns the number of workload operations in the window, the divisor for counters.
 pub fn workload_count(run: &Run) -> u64 {
     run.operations.iter().filter(|row| row.class == Class::Workload).map(|row| row.count).sum()
@@ -272,6 +277,18 @@ pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<
         }
     }
     found
+}
+
+/// Groups values by key, in order of appearance.
+pub fn grouped_by<K: PartialEq, V>(items: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in items {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
 }
 
 /// Maximum names listed in a sentence or a title.

@@ -482,9 +482,6 @@ fn row(name: RoleName, figure: String, groups: [&RunGroup; 2], of: impl Fn(&Run)
 
 /// Returns the value of each run, or why one has none.
 fn values(group: &RunGroup, of: &impl Fn(&Run) -> Measured<f64>) -> Result<Vec<f64>, String> {
-    let value = |run| match of(run) {
-        Measured::Value(value) => Ok(value),
-        Measured::Unavailable { unavailable } => Err(unavailable),
-    };
+    let value = |run| of(run).as_result().copied().map_err(str::to_owned);
     group.runs.iter().map(|named| value(&named.run)).collect()
 }

@@ -48,6 +48,12 @@ pub fn incomplete(run: &Run) -> Option<String> {
     Some(format!("the run is partial, so that it may cost more than was seen: {}", reason.trim_end_matches('.')))
 }
 
+/// Returns the recorded bytes of an account; `None` if no account was recorded.
+fn recorded(accounts: &BTreeMap<BudgetMetric, f64>, side: Side, account: Account) -> Option<f64> {
+    let key = BudgetMetric::Account(side, account);
+    (!accounts.is_empty()).then(|| accounts.get(&key).copied().unwrap_or(0.0))
+}
+
 pub(super) struct RunSums<'a> {
     pub named: &'a NamedRun,
     names: Vec<OperationSum>,
@@ -118,10 +124,7 @@ impl<'a> RunSums<'a> {
         };
         let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
         let changes = || {
-            let account = |account: Account| {
-                let key = BudgetMetric::Account(metric.side()?, account);
-                (!budget.accounts.is_empty()).then(|| budget.accounts.get(&key).copied().unwrap_or(0.0))
-            };
+            let account = |account: Account| recorded(&budget.accounts, metric.side()?, account);
             Changes::new(metric, sum, account, metric.side().and_then(|side| budget.fields_of(side)))
         };
         judged.is_above(metric).then(|| Finding::breach(run, &label, metric, judged, changes()))
@@ -135,10 +138,7 @@ impl<'a> RunSums<'a> {
             .operations
             .iter()
             .filter(|row| row.protocol == budget.protocol && row.class == budget.class && row.name == budget.name);
-        let mut sides = rows.map(|row| match side {
-            Side::Request => &row.request,
-            Side::Response => &row.response,
-        });
+        let mut sides = rows.map(|row| [&row.request, &row.response][side as usize]);
         sides.find_map(|side| side.unseen.as_deref())
     }
 
@@ -191,11 +191,7 @@ impl<'a> RunSums<'a> {
     fn changes(&self, metric: BudgetMetric, made_of: Option<&MadeOf>) -> Option<Changes> {
         let (side, before) = (metric.side()?, made_of?);
         let (whole, mut parts) = self.made_of(side)?;
-        let account = |account| {
-            let key = BudgetMetric::Account(side, account);
-            (!before.accounts.is_empty()).then(|| before.accounts.get(&key).copied().unwrap_or(0.0))
-        };
-        let changes = Changes::new(metric, &whole, account, None);
+        let changes = Changes::new(metric, &whole, |account| recorded(&before.accounts, side, account), None);
         if metric != BudgetMetric::Payload(side) {
             return Some(changes);
         }

@@ -5,8 +5,8 @@ use crate::bounds::losses;
 use crate::figure::ChartAxes;
 use crate::run::{NamedRun, RunGroup};
 use crate::summary::{
-    CpuUnit, RoleName, both_sides, distinct, failed_command, per_operation, syscalls_per_operation, whole_run_counters,
-    workload, workload_count,
+    CpuUnit, RoleName, both_sides, distinct, failed_command, grouped_by, per_operation, syscalls_per_operation,
+    whole_run_counters, workload, workload_count,
 };
 use crate::text::distribution::count_within;
 use overhead_model::exit::COMPLETE;
@@ -120,14 +120,9 @@ impl Sweep {
     /// A sentence about an axis that these runs do not have.
     pub fn new(groups: &[RunGroup], axes: &ChartAxes) -> Result<Self, String> {
         let keys = axes::chosen(groups, axes)?;
-        let mut places: Vec<(Vec<Option<String>>, Vec<&NamedRun>)> = Vec::new();
-        for (group, named) in groups.iter().flat_map(|group| group.runs.iter().map(move |named| (group, named))) {
-            let values: Vec<Option<String>> = keys.all().map(|key| axes::value(group, named, &key.name)).collect();
-            match places.iter_mut().find(|(place, _)| *place == values) {
-                Some((_, runs)) => runs.push(named),
-                None => places.push((values, vec![named])),
-            }
-        }
+        let all = groups.iter().flat_map(|group| group.runs.iter().map(move |named| (group, named)));
+        let values = |group, named| keys.all().map(|key| axes::value(group, named, &key.name)).collect();
+        let mut places = grouped_by(all.map(|(group, named)| (values(group, named), named)));
         let rank = |(values, _): &(Vec<Option<String>>, Vec<&NamedRun>)| -> Vec<Option<usize>> {
             let place =
                 |(key, value): (&Key, &Option<String>)| key.values.iter().position(|of| Some(of) == value.as_ref());
