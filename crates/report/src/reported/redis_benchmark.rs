@@ -75,7 +75,9 @@ fn csv(line: &str) -> Option<Reported> {
 fn summary(test: &mut Reported, times: &[&str]) {
     if let [mean, _, p50, p95, p99, max] = times {
         let named = [("mean", mean), ("p50", p50), ("p95", p95), ("p99", p99), ("max", max)];
-        named.into_iter().for_each(|(name, time)| test.set(name, time));
+        for (name, time) in named {
+            test.set(name, time);
+        }
     }
 }
 

@@ -33,7 +33,9 @@ fn add_latency(test: &mut Reported, stdout: &str) {
             "max" => Some("max"),
             key => key.strip_suffix("th percentile").and_then(number).and_then(percentile),
         };
-        name.into_iter().for_each(|name| test.set(name, value));
+        if let Some(name) = name {
+            test.set(name, value);
+        }
     }
 }
 

@@ -72,8 +72,6 @@ const SAMPLED: [&str; 2] = ["sampled_windows", "sampled_share"];
 /// Rates of a whole run.
 const SAMPLED_OF_RUN: [&str; 2] = ["frames_per_second", "wire_bytes_per_second"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
-/// Names of a row's missing quantities, with reasons.
-
 /// Formats runs as RFC 4180 text with a header line. Sizes are bytes, times nanoseconds. The `wire_bytes` of all rows of a run
 /// add up to the bytes of its frames.
 pub fn csv(runs: &[NamedRun]) -> String {
