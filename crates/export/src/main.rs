@@ -21,7 +21,7 @@ use dataset::Dataset;
 use encode::DatasetFormat;
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::exit::{self, COMPLETE};
-use overhead_model::record::{InputFile, SourceKind};
+use overhead_model::record::{InputFile, Sample, SourceKind};
 use overhead_model::{Frame, Measured, OutsideText, SideTotals, bail_usage, say};
 use overhead_options::{DecodeArgs, SampleArgs, WindowArgs, code, generate, map_large_blocks, parsed};
 use overhead_reading::{Dissect, InputPlan, KeptRun, Sampler, Warnings, windows_of};
@@ -33,7 +33,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stop::ExportStop;
-use table::runs::{RunRow, SampleRow};
+use table::runs::RunRow;
 use table::{ExportField, runs, statements};
 use tally::{ExportTally, ExportWindows, TallyOutcome};
 
@@ -125,7 +125,7 @@ struct SourceReading {
     inputs: Vec<InputFile>,
     tally: ExportTally,
     totals: Totals,
-    sample: Option<SampleRow>,
+    sample: Option<Sample>,
 }
 
 impl ExportCli {
@@ -254,7 +254,7 @@ impl ExportCli {
             let inputs = input.read(&mut sampler, &keys, warnings)?;
             let (windows, schedule) = sampler.end(input.kept.as_ref().and_then(KeptRun::sample_end_ns));
             let (tally, totals, sample) = windows.finish(schedule.as_ref())?;
-            if let Some(SampleRow { windows, covered_ns, span_ns, .. }) = &sample {
+            if let Some(Sample { windows, covered_ns, span_ns, .. }) = &sample {
                 let share = *covered_ns as f64 / (*span_ns).max(1) as f64 * 100.0;
                 warnings.remark(format!("rows are of {windows} windows, which cover {share:.3}% of the time"));
             }

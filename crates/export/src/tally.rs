@@ -6,11 +6,11 @@ use crate::sink::{FilePlan, FileSink};
 use crate::stop::ExportStop;
 use crate::table::connections;
 use crate::table::operations::{self, ConnectionPeers, OperationBatch, OperationShape, RowEnding};
-use crate::table::runs::SampleRow;
 use crate::table::statements::{StatementKey, StatementList, StatementSums};
 use anyhow::{Result, anyhow};
 use foldhash::fast::FixedState;
 use overhead_dissect::{Dissector, KeyLog, Selection, Totals};
+use overhead_model::record::Sample;
 use overhead_model::{
     ConnectionEnds, ConnectionSummary, Frame, Operation, Outcome, RowId, RowKey, Side, SideTotals, Tally,
 };
@@ -336,7 +336,7 @@ impl ExportWindows {
         self.dissector = Some(Dissector::new(self.selection.clone(), tally).with_keys(Arc::clone(&self.keys)));
     }
 
-    pub fn finish(mut self, schedule: Option<&Schedule>) -> Result<(ExportTally, Totals, Option<SampleRow>)> {
+    pub fn finish(mut self, schedule: Option<&Schedule>) -> Result<(ExportTally, Totals, Option<Sample>)> {
         let last =
             self.dissector.take().ok_or_else(|| anyhow!("a window was not ended: this is a bug, please report it"))?;
         let (tally, rest) = last.finish();
@@ -344,7 +344,7 @@ impl ExportWindows {
         let sample = schedule.map(|schedule| {
             let [window_ns, period_ns] = schedule.cycle_ns();
             let (windows, covered_ns, span_ns) = (self.windows, self.covered_ns, schedule.span_ns());
-            SampleRow { window_ns, period_ns, windows, span_ns, covered_ns }
+            Sample { window_ns, period_ns, windows, span_ns, covered_ns, ..Sample::default() }
         });
         Ok((tally, self.ended, sample))
     }

@@ -11,7 +11,7 @@ use overhead_capture::live::{interface_facts, list_interfaces};
 use overhead_dissect::KeyLog;
 use overhead_host::databases::{self, Database};
 use overhead_kernel::{TcpServer, own_network_namespace, raised, tcp_servers};
-use overhead_model::record::{Counters, Environment, Interface, SourceKind, Workload};
+use overhead_model::record::{Counters, Environment, Interface, Source, SourceKind, Workload};
 use overhead_model::{Measured, Run, Transport, exit};
 use overhead_reading::{
     Circumstances, InputPlan, KeyReader, TlsServer, TlsServers, Warnings, add_distances, read_fields, read_projection,
@@ -104,12 +104,15 @@ impl CaptureSession {
         }
         let PacketSet { inputs, rotation, .. } = captured.packets.clone();
         Circumstances {
-            kind: SourceKind::Live,
-            inputs,
-            rotation,
-            selection: plan.connections.selected.clone(),
-            only_command: captured.only_command,
-            kernel_drops: captured.kernel_drops.clone(),
+            source: Source {
+                kind: SourceKind::Live,
+                inputs,
+                rotation,
+                selection: plan.connections.selected.clone(),
+                only_command: captured.only_command,
+                kernel_drops: captured.kernel_drops.clone(),
+                ..Source::default()
+            },
             environment: Some(environment),
             counters,
             bpf_ns: self.counting.bpf_ns(),

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::{AddAssign, Index, IndexMut};
@@ -171,11 +170,7 @@ impl AddAssign for Amounts {
 /// As a JSON object with all thirteen names, in stack order.
 impl Serialize for Amounts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Account::COUNT))?;
-        for (account, bytes) in self.iter() {
-            map.serialize_entry(account.name(), &bytes)?;
-        }
-        map.end()
+        serializer.collect_map(self.iter())
     }
 }
 

@@ -4,6 +4,7 @@
 //! `=`, `+`, `-` or `@` as a formula, so such text gets a leading apostrophe. Numbers are written unchanged.
 
 use crate::outside::OutsideText;
+use crate::record::Measured;
 use std::borrow::Borrow;
 use std::fmt::{Display, Write};
 use std::net::Ipv6Addr;
@@ -43,68 +44,91 @@ pub fn csv<T>(columns: &[CsvColumn<T>], rows: impl IntoIterator<Item = impl Borr
 pub struct Csv {
     columns: Vec<String>,
     text: String,
-}
-
-#[derive(Debug)]
-pub struct CsvRow<'a> {
-    table: &'a mut Csv,
-    cells: Vec<String>,
+    row: Vec<String>,
+    absent: Vec<String>,
 }
 
 impl Csv {
     pub fn new<C: Into<String>>(columns: impl IntoIterator<Item = C>) -> Self {
         let columns: Vec<String> = columns.into_iter().map(Into::into).collect();
         let text = line(columns.iter().map(|column| quoted(&harmless(column))));
-        Self { columns, text }
+        Self { columns, text, row: Vec::new(), absent: Vec::new() }
     }
 
-    /// Starts a row; [`CsvRow::end`] writes it.
-    pub fn row(&mut self) -> CsvRow<'_> {
-        let cells = vec![String::new(); self.columns.len()];
-        CsvRow { table: self, cells }
+    /// Starts a row, whose cells are set next.
+    pub fn row(&mut self) -> &mut Self {
+        self.end_row();
+        self.row = vec![String::new(); self.columns.len()];
+        self
+    }
+
+    fn end_row(&mut self) {
+        let absent = std::mem::take(&mut self.absent);
+        if !absent.is_empty() {
+            self.text(ABSENT, &absent.join("; "));
+        }
+        let row = std::mem::take(&mut self.row);
+        if !row.is_empty() {
+            self.text.push_str(&line(row.into_iter()));
+        }
     }
 
     /// Returns the table, header first, with a line feed after each line.
-    pub fn finish(self) -> String {
+    pub fn finish(mut self) -> String {
+        self.end_row();
         self.text
     }
-}
 
-impl CsvRow<'_> {
-    #[must_use]
-    pub fn text(self, column: &str, text: &str) -> Self {
+    pub fn text(&mut self, column: &str, text: &str) -> &mut Self {
         self.set(column, quoted(&harmless(text)))
     }
 
     /// Sets a number or a boolean.
-    #[must_use]
-    pub fn number(self, column: &str, number: impl Display) -> Self {
+    pub fn number(&mut self, column: &str, number: impl Display) -> &mut Self {
         self.set(column, number.to_string())
     }
 
+    /// Sets numbers, in columns whose names have a prefix.
+    pub fn numbers<'c, N: Display>(
+        &mut self,
+        prefix: &str,
+        numbers: impl IntoIterator<Item = (&'c str, N)>,
+    ) -> &mut Self {
+        numbers.into_iter().fold(self, |row, (column, number)| row.number(&format!("{prefix}{column}"), number))
+    }
+
     /// Sets a number, if there is one.
-    #[must_use]
-    pub fn maybe(self, column: &str, number: Option<impl Display>) -> Self {
+    pub fn maybe(&mut self, column: &str, number: Option<impl Display>) -> &mut Self {
         match number {
             Some(number) => self.number(column, number),
             None => self,
         }
     }
 
-    pub fn end(self) {
-        let text = line(self.cells.into_iter());
-        self.table.text.push_str(&text);
+    /// Sets a measured number. Without one, [`ABSENT`] has the reason.
+    pub fn measured(&mut self, column: &str, measured: &Measured<impl Display>) -> &mut Self {
+        let number = self.value(column, measured);
+        self.maybe(column, number)
     }
 
-    fn set(mut self, column: &str, cell: String) -> Self {
-        let at = self.table.columns.iter().position(|known| known == column);
+    /// Returns a measured quantity. Without one, [`ABSENT`] of the row has its name and the reason.
+    pub fn value<'m, T>(&mut self, name: &str, measured: &'m Measured<T>) -> Option<&'m T> {
+        self.absent.extend(measured.reason().map(|reason| format!("{name}: {reason}")));
+        measured.value()
+    }
+
+    fn set(&mut self, column: &str, cell: String) -> &mut Self {
+        let at = self.columns.iter().position(|known| known == column);
         debug_assert!(at.is_some(), "no column {column}");
-        if let Some(slot) = at.and_then(|at| self.cells.get_mut(at)) {
+        if let Some(slot) = at.and_then(|at| self.row.get_mut(at)) {
             *slot = cell;
         }
         self
     }
 }
+
+/// The column that says why cells of its row are empty.
+pub const ABSENT: &str = "unavailable";
 
 fn line(cells: impl Iterator<Item = String>) -> String {
     let mut line = String::new();
@@ -139,8 +163,8 @@ mod tests {
     #[test]
     fn rows_have_the_cells_of_the_header() {
         let mut table = Csv::new(["name", "count", "share"]);
-        table.row().text("name", "a \"b\", c").number("count", -3).end();
-        table.row().maybe("count", None::<u64>).maybe("share", Some(0.5)).end();
+        table.row().text("name", "a \"b\", c").number("count", -3);
+        table.row().maybe("count", None::<u64>).maybe("share", Some(0.5));
         assert_eq!(table.finish(), "name,count,share\n\"a \"\"b\"\", c\",-3,\n,,0.5\n");
     }
 
@@ -148,7 +172,7 @@ mod tests {
     fn text_is_never_a_formula() {
         for text in ["=1+1", "+1", "-1", "@SUM(A1)", "＝1", "::error::x", " ::error::x"] {
             let mut table = Csv::new(["name"]);
-            table.row().text("name", text).end();
+            table.row().text("name", text);
             let text = table.finish();
             let cell = text.lines().nth(1).unwrap().trim_start_matches('"');
             assert!(cell.starts_with('\''), "{text:?}");

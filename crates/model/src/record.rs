@@ -262,7 +262,7 @@ pub struct Workload {
 }
 
 /// Where the frames of a run came from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
     /// File or live.
     pub kind: SourceKind,
@@ -322,10 +322,11 @@ pub struct OnlyCommand {
 }
 
 /// Kind of a [`Source`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
     /// Capture files or standard input.
+    #[default]
     File,
     /// A network interface.
     Live,

@@ -3,12 +3,11 @@
 use crate::{advise, explain, print};
 use anyhow::Result;
 use overhead_advise::AdviceFinding;
-use overhead_model::record::OperationRow;
-use overhead_model::{Class, Run};
+use overhead_model::Run;
 use overhead_reading::time::duration;
 use overhead_reading::{DecodePlan, InputPlan, KeptRun, Warnings};
 use overhead_report::text::counted;
-use overhead_report::{NamedRun, PageExample, PageExtras, PageFinding, RunSeries};
+use overhead_report::{NamedRun, PageExample, PageExtras, PageFinding, RunSeries, workload_names};
 use std::path::{Path, PathBuf};
 
 /// Maximum bytes of packets that a report reads again on its own; this takes a few seconds.
@@ -118,15 +117,7 @@ fn told(run: &str, finding: &AdviceFinding) -> PageFinding {
 
 /// Returns the first operation of each of the largest kinds of a run.
 fn run_examples(loaded: &LoadedRun, several: bool, input: &InputPlan) -> Result<Vec<PageExample>> {
-    let mut rows: Vec<&OperationRow> =
-        loaded.run.run.operations.iter().filter(|row| row.class == Class::Workload).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.request.accounts.total() + row.response.accounts.total()));
-    let mut names: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !names.contains(&&*row.name) {
-            names.push(&row.name);
-        }
-    }
+    let names = workload_names(&loaded.run.run);
     if names.len() > EXAMPLES {
         let more = counted((names.len() - EXAMPLES) as u64, "more operation");
         print::warn(&[format!("--bytes: {}: {more} not shown byte by byte", loaded.path.display())]);

@@ -154,18 +154,12 @@ pub enum Format {
 impl Format {
     /// Returns whether people read it: rows are statements, and the user chooses columns. Programs get names, and all columns.
     pub fn is_for_people(self) -> bool {
-        match self {
-            Self::Table | Self::Markdown => true,
-            Self::Json | Self::Csv => false,
-        }
+        matches!(self, Self::Table | Self::Markdown)
     }
 
     /// Returns whether it is read on a screen: it shows the warnings of the result, and fits.
     pub fn is_for_screens(self) -> bool {
-        match self {
-            Self::Table => true,
-            Self::Json | Self::Csv | Self::Markdown => false,
-        }
+        self == Self::Table
     }
 }
 

@@ -12,8 +12,8 @@ use overhead_model::{Class, OutsideText, Run, bail_usage, exit};
 use overhead_options::DecodeArgs;
 use overhead_reading::{distinguish, run_folder, runs_below, sweep_of};
 use overhead_report::{
-    ChartAxes, NamedRun, PageExtras, ReportError, ReportOptions, RunGroup, Sweep, Theme, load, replaced_by_report,
-    sentences, sweep, write_report_as,
+    ChartAxes, NamedRun, PageExtras, ReportError, ReportOptions, RunGroup, Sweep, Theme, grouped_by, load,
+    replaced_by_report, sentences, sweep, write_report_as,
 };
 use std::path::{Path, PathBuf};
 
@@ -310,17 +310,11 @@ fn drop_common_prefix(names: &mut [&mut String]) {
 
 /// Groups the runs of one folder. A group of one run has its name.
 fn grouped(runs: Vec<LoadedRun>) -> Vec<(PathBuf, RunGroup)> {
-    let mut groups: Vec<(PathBuf, RunGroup)> = Vec::new();
-    for LoadedRun { place, run, .. } in runs {
-        match groups.iter_mut().find(|(known, _)| *known == place) {
-            Some((_, group)) => {
-                group.name = run_folder::folder_name(&place);
-                group.runs.push(run);
-            }
-            None => groups.push((place, RunGroup::single(run))),
-        }
-    }
-    groups
+    let group = |(place, runs): (PathBuf, Vec<NamedRun>)| {
+        let name = if let [run] = &*runs { run.name.clone() } else { run_folder::folder_name(&place) };
+        (place, RunGroup { name, runs })
+    };
+    grouped_by(runs.into_iter().map(|loaded| (loaded.place, loaded.run))).into_iter().map(group).collect()
 }
 
 fn in_order(runs: &mut [LoadedRun], order: RunOrder) {

@@ -6,7 +6,7 @@ use crate::run_record::Circumstances;
 use crate::warnings::Warnings;
 use anyhow::{Context, Result, bail};
 use overhead_files::{FileOwner, OutputFolder};
-use overhead_model::record::{Connection, Run, SourceKind};
+use overhead_model::record::{Connection, Run, Source, SourceKind};
 use overhead_model::{Measured, bail_usage};
 use overhead_report::text::{counted, grouped};
 use overhead_report::{load_run, text};
@@ -100,7 +100,7 @@ impl KeptRun {
         warnings.dropped_of_record(run.source.kernel_drops.value().copied().unwrap_or_default());
         let rotation = run.source.rotation;
         let is_part = is_part || rotation.is_some_and(|rotation| rotation.deleted_files > 0);
-        let mut inputs = facts.inputs;
+        let mut inputs = facts.source.inputs;
         if self.is_cut {
             let kept: u64 = inputs.iter().map(|input| input.frames).sum();
             warnings.partial(format!(
@@ -122,18 +122,9 @@ impl KeptRun {
         if let Some(only) = only_command {
             warnings.warn_of_only_command(only);
         }
-        let (kernel_drops, bpf_ns) = (run.source.kernel_drops, run.observer.bpf_ns);
-        Circumstances {
-            kind: SourceKind::Live,
-            inputs,
-            rotation,
-            only_command,
-            kernel_drops,
-            environment: run.environment,
-            counters,
-            bpf_ns,
-            ..facts
-        }
+        let kernel_drops = run.source.kernel_drops;
+        let source = Source { kind: SourceKind::Live, inputs, rotation, only_command, kernel_drops, ..facts.source };
+        Circumstances { source, environment: run.environment, counters, bpf_ns: run.observer.bpf_ns, ..facts }
     }
 
     /// Copies TCP's counters of the connections that have the same bytes as in the record.
@@ -184,19 +175,14 @@ fn unfinished(facts: Circumstances, running: bool, warnings: &mut Warnings) -> C
         "{reason}: this is the record of the packets that were kept, without counters, drops, machine and command"
     ));
     let why = || reason.to_owned();
-    let (counters, bpf_ns) = (Measured::unavailable(why()), Measured::unavailable(why()));
-    let mut inputs = facts.inputs;
+    let mut inputs = facts.source.inputs;
     for input in &mut inputs {
         if let Some(name) = Path::new(&input.path).file_name() {
             input.path = name.to_string_lossy().into_owned();
         }
     }
-    Circumstances {
-        kind: SourceKind::Live,
-        inputs,
-        kernel_drops: Measured::unavailable(why()),
-        counters,
-        bpf_ns,
-        ..facts
-    }
+    let kernel_drops = Measured::unavailable(why());
+    let source = Source { kind: SourceKind::Live, inputs, kernel_drops, ..facts.source };
+    let (counters, bpf_ns) = (Measured::unavailable(why()), Measured::unavailable(why()));
+    Circumstances { source, counters, bpf_ns, ..facts }
 }

@@ -11,7 +11,7 @@ use crate::warnings::Warnings;
 use anyhow::Result;
 use overhead_dissect::{Dissector, LinkModel, Selection};
 use overhead_model::Measured;
-use overhead_model::record::{By, Run, Selected, SourceKind, WorkUnits};
+use overhead_model::record::{By, Run, Selected, Source, WorkUnits};
 use overhead_report::Aggregate;
 use std::path::Path;
 use std::time::Duration;
@@ -81,12 +81,12 @@ impl RecordPlan {
         let end_ns = input.kept.as_ref().and_then(KeptRun::sample_end_ns);
         let (aggregate, totals, sampled) = dissection.finish(end_ns);
         let mut facts = run_record::Circumstances {
-            kind: SourceKind::File,
-            inputs,
-            rotation: None,
-            selection: input.connections.selected.clone(),
-            only_command: None,
-            kernel_drops: Measured::unavailable("offline"),
+            source: Source {
+                inputs,
+                selection: input.connections.selected.clone(),
+                kernel_drops: Measured::unavailable("offline"),
+                ..Source::default()
+            },
             environment: None,
             counters: Measured::unavailable("offline: counters are taken while a capture runs"),
             bpf_ns: Measured::unavailable("offline"),
@@ -96,7 +96,7 @@ impl RecordPlan {
             facts = kept.facts(facts, input.is_part(), &mut warnings);
         }
         warnings.warn_of_totals(&totals);
-        if facts.selection == Selected::default() {
+        if facts.source.selection == Selected::default() {
             warnings.warn_of_detection(aggregate.connections().iter().map(|connection| connection.protocol.as_str()));
         }
         if warnings.is_nothing() && !input.connections.is_default() && input.pipe().is_none() {

@@ -2,27 +2,15 @@
 
 use crate::warnings::Warnings;
 use overhead_dissect::{ENCRYPTED, Totals};
-use overhead_model::record::{
-    Counters, Environment, InputFile, Observer, OnlyCommand, Rotation, Selected, Source, SourceKind, Tool,
-};
+use overhead_model::record::{Counters, Environment, Observer, Source, Tool};
 use overhead_model::{Measured, Run};
 use overhead_report::{Aggregate, RunFacts, build_run};
 use std::time::{Duration, Instant};
 
 /// Facts about a run that the frames do not show.
 pub struct Circumstances {
-    /// Whether the frames were captured live.
-    pub kind: SourceKind,
-    /// The files read or written, with their frames.
-    pub inputs: Vec<InputFile>,
-    /// Packet files of a live run, if it wrote several.
-    pub rotation: Option<Rotation>,
-    /// The connections that were asked for.
-    pub selection: Selected,
-    /// What `--only-command` left out; `None` without it.
-    pub only_command: Option<OnlyCommand>,
-    /// Frames that the kernel dropped.
-    pub kernel_drops: Measured<u64>,
+    /// Kind, inputs, selection and drops; [`run`] adds the totals of the frames.
+    pub source: Source,
     /// Machine and command; `None` for files.
     pub environment: Option<Environment>,
     /// The kernel's counters of the window.
@@ -59,13 +47,8 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
     let (operations, connections) = (aggregate.operations(), aggregate.connections());
     let encrypted = operations.iter().filter(|row| row.name == ENCRYPTED);
     let encrypted = encrypted.map(|row| row.request.wire_bytes.total + row.response.wire_bytes.total).sum();
-    warnings.warn_of_encrypted(&connections, &facts.selection, [encrypted, totals.wire_bytes]);
+    warnings.warn_of_encrypted(&connections, &facts.source.selection, [encrypted, totals.wire_bytes]);
     let source = Source {
-        kind: facts.kind,
-        inputs: facts.inputs,
-        rotation: facts.rotation,
-        selection: facts.selection,
-        only_command: facts.only_command,
         link_types: totals.link_types.iter().map(ToString::to_string).collect(),
         first_ns: totals.first_ns.unwrap_or(0),
         last_ns: totals.last_ns.unwrap_or(0),
@@ -76,7 +59,7 @@ pub fn run(aggregate: &Aggregate, totals: &Totals, mut warnings: Warnings, facts
         duplicate_frames: totals.duplicate_frames,
         malformed_frames: totals.malformed_frames,
         header_snapped_frames: totals.header_snapped_frames,
-        kernel_drops: facts.kernel_drops,
+        ..facts.source
     };
     warnings.warn_of_unseen_statements(&operations);
     warnings.warn_of_load(&operations);

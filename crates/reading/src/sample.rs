@@ -15,7 +15,7 @@ use overhead_capture::FileSource;
 use overhead_decode::Note;
 use overhead_dissect::{Dissector, Totals};
 use overhead_model::bail_usage;
-use overhead_model::record::{Measured, Sample};
+use overhead_model::record::Sample;
 use overhead_model::{Frame, Run};
 use overhead_report::{Aggregate, Clusters, WindowTotals};
 use std::path::{Path, PathBuf};
@@ -273,22 +273,7 @@ impl Sampled {
     pub fn report(&self, run: &mut Run) {
         let ([window_ns, period_ns], span_ns) = (self.schedule.cycle_ns(), self.schedule.span_ns());
         let Windows { seed, start_ns, .. } = self.schedule.windows;
-        let absent = || Measured::unavailable("no window");
-        let sample = Sample {
-            window_ns,
-            period_ns,
-            seed,
-            start_ns,
-            windows: 0,
-            span_ns,
-            covered_ns: 0,
-            covered_share: 0.0,
-            cut_operations: 0,
-            frames_per_second: absent(),
-            wire_bytes_per_second: absent(),
-            frames: absent(),
-            wire_bytes: absent(),
-        };
+        let sample = Sample { window_ns, period_ns, seed, start_ns, span_ns, ..Sample::default() };
         self.clusters.report(run, sample, self.schedule.unseen_ns());
     }
 }

@@ -3,6 +3,7 @@
 use crate::figure::{LineFigure, left_out};
 use crate::run::NamedRun;
 use crate::summary::{noteworthy, workload};
+use crate::sums;
 use crate::text::distribution::{self, bounds, count_within};
 use overhead_model::Spread;
 use overhead_model::record::{Latency, OperationRow, Within};
@@ -55,8 +56,7 @@ fn drawn(runs: &[NamedRun], has: impl Fn(&OperationRow) -> bool) -> (Vec<(String
 }
 
 pub(crate) fn label(runs: &[NamedRun], named: &NamedRun, row: &OperationRow) -> String {
-    let via = if row.via.is_empty() { String::new() } else { format!(" ({})", row.via) };
-    let of = format!("{}{via}", row.name);
+    let of = sums::label(&row.name, &row.via);
     if runs.len() > 1 { format!("{}: {of}", named.name) } else { of }
 }
 

@@ -53,7 +53,7 @@ pub use run::RunGroup;
 pub use run::{NamedRun, load_named_run, load_run, parse_run};
 pub use sample::{Clusters, WindowTotals};
 pub use series::RunSeries;
-pub use summary::{systems, window_ns, workload_count as workload_operations};
+pub use summary::{grouped_by, systems, window_ns, workload_count as workload_operations, workload_names};
 pub use sweep::Sweep;
 pub use text::{Columns, OperationColumn};
 pub use view::{ViewOptions, numbered, price, view};

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const DATA_TOLERANCE: f64 = 0.005;
 
 /// Accounts rolled up for people, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Families {
     pub frame: u64,
     pub waste: u64,
@@ -25,26 +25,11 @@ pub(crate) struct Families {
 
 impl Families {
     pub(crate) fn new(amounts: &Amounts) -> Self {
-        let mut families = Self::default();
-        for (account, bytes) in amounts.iter() {
-            *families.slot(account) += bytes;
-        }
-        families
-    }
-
-    fn slot(&mut self, account: Account) -> &mut u64 {
-        match account {
-            Account::Link | Account::Ip | Account::Tcp => &mut self.frame,
-            Account::Control | Account::Retransmission => &mut self.waste,
-            Account::Data => &mut self.data,
-            Account::Unknown => &mut self.unknown,
-            Account::Tls
-            | Account::Framing
-            | Account::Metadata
-            | Account::Schema
-            | Account::Query
-            | Account::Status => &mut self.protocol,
-        }
+        let sum = |accounts: &[Account]| accounts.iter().map(|account| amounts[*account]).sum();
+        let frame = sum(&[Account::Link, Account::Ip, Account::Tcp]);
+        let waste = sum(&[Account::Control, Account::Retransmission]);
+        let (data, unknown) = (amounts[Account::Data], amounts[Account::Unknown]);
+        Self { frame, waste, protocol: amounts.total() - frame - waste - data - unknown, data, unknown }
     }
 }
 
@@ -68,6 +53,11 @@ pub(crate) fn ranked(run: &Run) -> Vec<&OperationRow> {
 
 pub(crate) fn workload(run: &Run) -> Vec<&OperationRow> {
     ranked(run).into_iter().filter(|row| row.class == Class::Workload).collect()
+}
+
+/// Returns the names of workload operations, those with the most bytes first.
+pub fn workload_names(run: &Run) -> Vec<&str> {
+    distinct(workload(run).into_iter().map(|row| &*row.name))
 }
 
 /// Returns the number of workload operations in the window, the divisor for counters.
@@ -113,11 +103,12 @@ impl RoleName {
 
     /// Returns this role's raw counters, or why there are none.
     pub(crate) fn counted(self, run: &Run) -> Result<&Role, &str> {
-        let counters = present(&run.counters)?;
-        present(match self {
+        let counters = run.counters.as_result()?;
+        let role = match self {
             Self::Server => &counters.server,
             Self::Client => &counters.client,
-        })
+        };
+        role.as_result()
     }
 }
 
@@ -168,7 +159,7 @@ pub(crate) fn work(run: &Run) -> Vec<RoleWork<'_>> {
             let role = if name == RoleName::Server { &counters.server } else { &counters.client };
             let rows = workload(run).into_iter().filter(|row| row.protocol == counters.protocol);
             let operations = rows.map(|row| row.count).sum();
-            RoleWork::new(format!("{} ({})", name.name(), counters.protocol), present(role), operations)
+            RoleWork::new(format!("{} ({})", name.name(), counters.protocol), role.as_result(), operations)
         })
     };
     RoleName::ALL.into_iter().flat_map(of).collect()
@@ -181,13 +172,6 @@ pub(crate) fn counters_only(run: &Run) -> bool {
         && run.source.frames == 0
         && interface.is_none()
         && run.counters.value().is_some()
-}
-
-pub(crate) fn present<T>(measured: &Measured<T>) -> Result<&T, &str> {
-    match measured {
-        Measured::Value(value) => Ok(value),
-        Measured::Unavailable { unavailable } => Err(unavailable),
-    }
 }
 
 /// Unit of a role's CPU use.
@@ -204,11 +188,11 @@ impl CpuUnit {
     /// Returns the user and kernel parts in this unit over the whole window, or why they are unknown.
     pub(crate) fn amounts(self, role: &Role) -> Result<[u64; 2], &str> {
         let source = match self {
-            Self::OnCpuNs => return present(&role.on_cpu_ns).map(|ns| [ns.user, ns.kernel]),
+            Self::OnCpuNs => return role.on_cpu_ns.as_result().map(|ns| [ns.user, ns.kernel]),
             Self::Hardware => CycleSource::Hardware,
             Self::Reference => CycleSource::Reference,
         };
-        let cycles = present(&role.cycles)?;
+        let cycles = role.cycles.as_result()?;
         if cycles.source != source {
             return Err("counted in another unit than the other runs");
         }
@@ -293,6 +277,18 @@ pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<
         }
     }
     found
+}
+
+/// Groups values by key, in order of appearance.
+pub fn grouped_by<K: PartialEq, V>(items: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in items {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
 }
 
 /// Maximum names listed in a sentence or a title.

@@ -203,12 +203,8 @@ fn part_of(row: &OperationRow, name: String, part: RowTotals) -> OperationRow {
     };
     let RowTotals { count, unsolicited, errors, unanswered, no_reply, round_trips, request, response, latency_ns } =
         part;
-    let OperationRow { protocol, class, via, latency_within, sampled, .. } = row.clone();
     OperationRow {
-        protocol,
-        class,
         name,
-        via,
         count,
         unsolicited,
         errors,
@@ -218,11 +214,10 @@ fn part_of(row: &OperationRow, name: String, part: RowTotals) -> OperationRow {
         request: side(request),
         response: side(response),
         latency_ns,
-        latency_within,
-        sampled,
         statements: Vec::new(),
         fields: None,
         kernel: None,
+        ..row.clone()
     }
 }
 

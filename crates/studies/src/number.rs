@@ -6,39 +6,27 @@ use minijinja::value::Value;
 use overhead_model::Spread;
 use overhead_report::text::number;
 
-fn figure(value: &Value) -> Result<f64, Error> {
+/// Returns a number; anything else is an error.
+pub(crate) fn from_number(value: &Value) -> Result<f64, Error> {
     f64::try_from(value.clone()).map_err(|_| error(format!("{value:?} is not a number")))
 }
 
-/// Bytes, with one digit after the point if they are not whole: `1,234`, `25.5`.
-pub(crate) fn bytes(value: &Value) -> Result<String, Error> {
-    Ok(signed_by(figure(value)?, false, number::bytes_label))
-}
+/// A filter for templates: its name, and how it prints a number.
+type NumberFilter = (&'static str, fn(f64) -> String);
 
-/// A difference of bytes with its sign: `+33`, `−7.5`.
-pub(crate) fn signed(value: &Value) -> Result<String, Error> {
-    Ok(signed_by(figure(value)?, true, number::bytes_label))
-}
-
-/// About three significant digits: `0.032`, `3.21`, `1,234`.
-pub(crate) fn digits(value: &Value) -> Result<String, Error> {
-    Ok(signed_by(figure(value)?, false, number::significant))
-}
-
-/// A whole number: `1,234`.
-pub(crate) fn whole(value: &Value) -> Result<String, Error> {
-    Ok(signed_by(figure(value)?, false, |value| number::with_digits(value, 0)))
-}
-
-/// Nanoseconds in microseconds.
-pub(crate) fn microseconds(value: &Value) -> Result<String, Error> {
-    Ok(number::significant(figure(value)? / 1e3))
-}
-
-/// A part of one: `12.3%`.
-pub(crate) fn percent(value: &Value) -> Result<String, Error> {
-    Ok(signed_by(figure(value)? * 100.0, false, |value| number::with_digits(value, 1)) + "%")
-}
+pub(crate) const FILTERS: [NumberFilter; 6] = [
+    // With one digit after the point if they are not whole: `1,234`, `25.5`.
+    ("bytes", |value| signed_by(value, false, number::bytes_label)),
+    // A difference of bytes with its sign: `+33`, `−7.5`.
+    ("signed", |value| signed_by(value, true, number::bytes_label)),
+    // About three significant digits: `0.032`, `3.21`, `1,234`.
+    ("digits", |value| signed_by(value, false, number::significant)),
+    ("whole", |value| signed_by(value, false, |value| number::with_digits(value, 0))),
+    // Nanoseconds in microseconds.
+    ("us", |value| number::significant(value / 1e3)),
+    // A part of one: `12.3%`.
+    ("percent", |value| signed_by(value * 100.0, false, |value| number::with_digits(value, 1)) + "%"),
+];
 
 fn signed_by(value: f64, plus: bool, print: impl Fn(f64) -> String) -> String {
     let text = print(value.abs());
@@ -57,12 +45,11 @@ fn signed_by(value: f64, plus: bool, print: impl Fn(f64) -> String) -> String {
 ///
 /// Anything else, and an empty list.
 pub(crate) fn from_value(value: &Value) -> Result<Spread, Error> {
-    let figure = |value: Value| f64::try_from(value.clone()).map_err(|_| error(format!("{value:?} is not a number")));
     if value.get_attr("median")?.is_undefined() {
-        let figures = value.try_iter()?.map(figure).collect::<Result<Vec<_>, _>>()?;
+        let figures = value.try_iter()?.map(|value| from_number(&value)).collect::<Result<Vec<_>, _>>()?;
         return Spread::from_values(&figures).ok_or_else(|| error(format!("{value:?} has no spread")));
     }
-    let part = |name: &str| figure(value.get_attr(name)?);
+    let part = |name: &str| from_number(&value.get_attr(name)?);
     let (median, q1, q3) = (part("median")?, part("q1")?, part("q3")?);
     Ok(Spread { runs: part("runs")? as u64, median, q1, q3, min: part("min")?, max: part("max")? })
 }
@@ -102,14 +89,18 @@ mod tests {
 
     #[test]
     fn numbers_are_printed_with_their_sign_and_what_is_none_is_refused() {
-        assert_eq!(bytes(&Value::from(1234)).unwrap(), "1,234");
-        assert_eq!(bytes(&Value::from(25.46)).unwrap(), "25.5");
-        assert_eq!(signed(&Value::from(-7.5)).unwrap(), "−7.5");
-        assert_eq!(signed(&Value::from(33)).unwrap(), "+33");
-        assert_eq!(signed(&Value::from(0.001)).unwrap(), "0");
-        assert_eq!(percent(&Value::from(0.123)).unwrap(), "12.3%");
-        assert_eq!(microseconds(&Value::from(12_345)).unwrap(), "12.3");
-        assert!(bytes(&Value::from("many")).is_err() && whole(&Value::UNDEFINED).is_err());
+        let print = |name: &str, value: Value| {
+            let (_, print) = FILTERS.into_iter().find(|(of, _)| *of == name).unwrap();
+            print(from_number(&value).unwrap())
+        };
+        assert_eq!(print("bytes", Value::from(1234)), "1,234");
+        assert_eq!(print("bytes", Value::from(25.46)), "25.5");
+        assert_eq!(print("signed", Value::from(-7.5)), "−7.5");
+        assert_eq!(print("signed", Value::from(33)), "+33");
+        assert_eq!(print("signed", Value::from(0.001)), "0");
+        assert_eq!(print("percent", Value::from(0.123)), "12.3%");
+        assert_eq!(print("us", Value::from(12_345)), "12.3");
+        assert!(from_number(&Value::from("many")).is_err() && from_number(&Value::UNDEFINED).is_err());
     }
 
     #[test]

@@ -73,12 +73,9 @@ fn environment() -> Result<Environment<'static>, Error> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.add_filter("bytes", |value: Value| number::bytes(&value));
-    environment.add_filter("signed", |value: Value| number::signed(&value));
-    environment.add_filter("digits", |value: Value| number::digits(&value));
-    environment.add_filter("whole", |value: Value| number::whole(&value));
-    environment.add_filter("us", |value: Value| number::microseconds(&value));
-    environment.add_filter("percent", |value: Value| number::percent(&value));
+    for (name, print) in number::FILTERS {
+        environment.add_filter(name, move |value: Value| number::from_number(&value).map(print));
+    }
     environment
         .add_filter("spread", |values: Value| number::from_value(&values).map(|spread| Value::from(Serde(spread))));
     environment.add_function("apart", |one: Value, other: Value| number::apart(&one, &other));

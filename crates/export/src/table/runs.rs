@@ -2,7 +2,7 @@
 
 use super::{ExportField, columns, side_fields};
 use overhead_dissect::Totals;
-use overhead_model::record::{InputFile, Selected};
+use overhead_model::record::{InputFile, Sample, Selected};
 use overhead_model::{Measured, SideTotals};
 use serde_json::json;
 
@@ -15,25 +15,12 @@ pub struct RunRow {
     pub sides: [SideTotals; 2],
     /// Rows of the table `operations`.
     pub rows: u64,
-    /// `None` without sampling.
-    pub sample: Option<SampleRow>,
+    /// Placement and time of the windows, without estimates; `None` without sampling.
+    pub sample: Option<Sample>,
     pub kernel_drops: Measured<u64>,
     pub warnings: Vec<String>,
     /// 0, or 3 for a partial run.
     pub exit: u8,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct SampleRow {
-    pub window_ns: u64,
-    /// Each period has one window.
-    pub period_ns: u64,
-    /// Including windows without frames.
-    pub windows: u64,
-    /// From the start of the first period to the end.
-    pub span_ns: u64,
-    /// Time within windows.
-    pub covered_ns: u64,
 }
 
 impl RunRow {
@@ -99,12 +86,12 @@ fn total_fields() -> Vec<RunField> {
             "frames captured after bytes that follow theirs" => run.totals.tcp.out_of_order_frames;
         number "control_frames" ["1"], "frames without payload" => run.totals.tcp.control_frames;
         number "operation_rows" ["1"], "rows of the table operations" => run.rows;
-        maybe "sample_window_ns" ["ns"], SAMPLE_WINDOW => run.sample.map(|sample| sample.window_ns);
+        maybe "sample_window_ns" ["ns"], SAMPLE_WINDOW => run.sample.as_ref().map(|sample| sample.window_ns);
         maybe "sample_period_ns" ["ns"],
-            "length of a period; each has one window" => run.sample.map(|sample| sample.period_ns);
+            "length of a period; each has one window" => run.sample.as_ref().map(|sample| sample.period_ns);
         maybe "sample_windows" ["1"],
-            "windows, those without frames included" => run.sample.map(|sample| sample.windows);
-        maybe "sample_covered_ns" ["ns"], "time within windows" => run.sample.map(|sample| sample.covered_ns);
-        maybe "sample_span_ns" ["ns"], SAMPLE_SPAN => run.sample.map(|sample| sample.span_ns);
+            "windows, those without frames included" => run.sample.as_ref().map(|sample| sample.windows);
+        maybe "sample_covered_ns" ["ns"], "time within windows" => run.sample.as_ref().map(|sample| sample.covered_ns);
+        maybe "sample_span_ns" ["ns"], SAMPLE_SPAN => run.sample.as_ref().map(|sample| sample.span_ns);
     }
 }

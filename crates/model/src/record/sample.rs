@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The windows of a run that captured part of the time (`--sample`). All other values of the record cover only these
 /// windows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// Length of a window in nanoseconds.
     pub window_ns: u64,

@@ -103,9 +103,6 @@ impl Feed for LiveFeed {
         true
     }
 
-    /// Ignored, since live traffic does not wait: the next screen covers all of it.
-    fn pause(&mut self, _paused: bool) {}
-
     fn finish(self: Box<Self>) -> Result<Warnings> {
         let mut outcome = self.capturing.finish()?;
         outcome.warnings.warn_of_totals(&outcome.totals);
@@ -170,9 +167,6 @@ impl Feed for AgentFeed {
     fn takes_time(&self) -> bool {
         false
     }
-
-    /// Ignored: the agent does not wait.
-    fn pause(&mut self, _paused: bool) {}
 
     fn finish(self: Box<Self>) -> Result<Warnings> {
         Ok(Warnings::default())

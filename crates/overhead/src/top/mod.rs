@@ -148,8 +148,8 @@ pub trait Feed {
     /// Returns whether figures accumulate in real time. Otherwise a look waits until all are available.
     fn takes_time(&self) -> bool;
 
-    /// Stops or resumes the feed's clock, if it has one.
-    fn pause(&mut self, paused: bool);
+    /// Stops or resumes the feed's clock, if it has one: live traffic and an agent do not wait.
+    fn pause(&mut self, _paused: bool) {}
 
     /// Ends the feed and returns its warnings.
     fn finish(self: Box<Self>) -> Result<Warnings>;

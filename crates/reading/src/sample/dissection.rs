@@ -60,9 +60,7 @@ impl Dissection {
             Self::Windows(sampler) => sampler.finish(end_ns),
         }
     }
-}
 
-impl Dissection {
     /// Dissects a frame, for other crates: called, not inlined, so that the decoders are compiled in this crate only.
     #[inline(never)]
     pub fn dissect(&mut self, frame: &Frame<'_>) {

@@ -93,9 +93,7 @@ impl Values {
         });
         found
     }
-}
 
-impl Values {
     /// Returns the values added since an earlier state of this distribution, with the extremes of their buckets.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut before = Vec::new();

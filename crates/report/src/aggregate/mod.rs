@@ -194,9 +194,7 @@ impl Aggregate {
     pub fn warnings(&self) -> Vec<String> {
         self.rows.warnings().collect()
     }
-}
 
-impl Aggregate {
     /// Adds to all sums by ends, with the row's kind.
     #[inline]
     fn add_by_peer(&mut self, row: RowId, add: impl FnMut(&mut ByPeer, (Class, Protocol))) {

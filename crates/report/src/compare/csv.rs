@@ -1,7 +1,6 @@
 //! A comparison as one table: a row for each quantity, with both subjects' values and their difference.
 
 use super::{Comparison, Comparisons, KindPair, Repeated, Subject, WorkDifference};
-use overhead_model::csv::CsvRow;
 use overhead_model::{Csv, Side};
 
 const COLUMNS: &str = "row first_run second_run first_protocol first_operation first_via second_protocol second_operation \
@@ -32,7 +31,7 @@ impl Table<'_> {
             for subject in alone {
                 let operations = if at == 0 { [Some(subject), None] } else { [None, Some(subject)] };
                 let value = |at: usize| operations[at].map(|subject| subject.count as f64);
-                figure(self.row("alone", operations).text("figure", "count"), [value(0), value(1)]).end();
+                figure(self.row("alone", operations).text("figure", "count"), [value(0), value(1)]);
             }
         }
         for work in &self.comparison.work {
@@ -40,17 +39,17 @@ impl Table<'_> {
         }
     }
 
-    fn row(&mut self, kind: &str, operations: [Option<&Subject>; 2]) -> CsvRow<'_> {
+    fn row(&mut self, kind: &str, operations: [Option<&Subject>; 2]) -> &mut Csv {
         let [first, second] = &self.comparison.runs;
         let bounds = self.comparison.lower_bounds.each_ref().map(Option::is_some);
-        let mut cells = self.csv.row().text("row", kind).text("first_run", first).text("second_run", second);
+        let cells = self.csv.row().text("row", kind).text("first_run", first).text("second_run", second);
         for (subject, run) in operations.into_iter().zip(["first", "second"]) {
             let Some(subject) = subject else { continue };
-            cells = cells.text(&format!("{run}_protocol"), &subject.protocol);
-            cells = cells.text(&format!("{run}_operation"), &subject.name);
-            cells = cells.text(&format!("{run}_via"), &subject.via);
-            cells = cells.text(&format!("{run}_statement"), subject.statement.as_deref().unwrap_or_default());
-            cells = cells.text("class", subject.class.name());
+            cells.text(&format!("{run}_protocol"), &subject.protocol);
+            cells.text(&format!("{run}_operation"), &subject.name);
+            cells.text(&format!("{run}_via"), &subject.via);
+            cells.text(&format!("{run}_statement"), subject.statement.as_deref().unwrap_or_default());
+            cells.text("class", subject.class.name());
         }
         cells.text(
             "lower_bound",
@@ -67,56 +66,51 @@ impl Table<'_> {
         let both = [Some(&pair.operations[0]), Some(&pair.operations[1])];
         let of = |figure: fn(&Subject) -> Option<f64>| pair.operations.each_ref().map(figure);
         let counts = of(|subject| Some(subject.count as f64));
-        figure(self.row("operation", both).text("figure", "count"), counts).end();
+        figure(self.row("operation", both).text("figure", "count"), counts);
         for side in Side::BOTH {
             let at = side as usize;
             let wire = pair.operations.each_ref().map(|subject| Some(subject.wire[at]));
             let payload = pair.operations.each_ref().map(|subject| Some(subject.payload[at]));
             let frames = pair.operations.each_ref().map(|subject| Some(subject.frames[at]));
             for (name, values) in [("wire_bytes", wire), ("payload_bytes", payload), ("frames", frames)] {
-                figure(self.row("operation", both).text("side", side.name()).text("figure", name), values).end();
+                figure(self.row("operation", both).text("side", side.name()).text("figure", name), values);
             }
         }
         for latency in &pair.latency {
             let cells = self.row("operation", both).text("figure", &format!("latency_{}_ns", latency.figure));
-            interval(figure(cells, latency.ns), latency.repeated.as_ref()).end();
+            interval(figure(cells, latency.ns), latency.repeated.as_ref());
         }
         for account in &pair.accounts {
             let cells = self.row("account", both).text("side", account.side.name());
             let cells = cells.text("account", account.account.name()).text("figure", "bytes");
-            figure(cells, account.bytes.map(Some)).end();
+            figure(cells, account.bytes.map(Some));
         }
         for field in pair.fields.iter().flatten() {
             let cells = self.row("field", both).text("side", field.side.name());
             let cells = cells.text("account", field.account.name()).text("figure", &field.field);
             let values = field.bytes.map(|bytes| bytes.or(Some(0.0)));
-            figure(cells, values).end();
+            figure(cells, values);
         }
     }
 
     fn work(&mut self, work: &WorkDifference) {
-        let reasons: Vec<String> = self
-            .comparison
-            .runs
-            .iter()
-            .zip(&work.per_operation)
-            .filter_map(|(run, figure)| Some(format!("{run}: {}", figure.reason()?)))
-            .collect();
         let values = work.per_operation.each_ref().map(|figure| figure.value().copied());
         let cells = self.row("work", [None, None]).text("side", work.role).text("figure", &work.figure);
-        let cells = figure(cells, values).text("unavailable", &reasons.join("; "));
-        interval(cells, work.repeated.as_ref()).end();
+        interval(figure(cells, values), work.repeated.as_ref());
+        for (run, figure) in self.comparison.runs.iter().zip(&work.per_operation) {
+            self.csv.value(run, figure);
+        }
     }
 }
 
 /// Sets both values, and their difference if both exist.
-fn figure(cells: CsvRow<'_>, [first, second]: [Option<f64>; 2]) -> CsvRow<'_> {
+fn figure(cells: &mut Csv, [first, second]: [Option<f64>; 2]) -> &mut Csv {
     let difference = first.zip(second).map(|(first, second)| second - first);
     cells.maybe("first", first).maybe("second", second).maybe("difference", difference)
 }
 
 /// Sets the confidence interval of the difference, if any.
-fn interval<'a>(cells: CsvRow<'a>, repeated: Option<&Repeated>) -> CsvRow<'a> {
+fn interval<'a>(cells: &'a mut Csv, repeated: Option<&Repeated>) -> &'a mut Csv {
     let end = |at: usize| repeated.map(|repeated| repeated.interval[at]);
     cells.maybe("interval_low", end(0)).maybe("interval_high", end(1))
 }

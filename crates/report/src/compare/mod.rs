@@ -8,8 +8,7 @@ use crate::bounds::{LowerBounds, lower_bounds};
 pub use crate::document::json;
 use crate::run::{NamedRun, RunGroup};
 use crate::summary::{
-    CpuUnit, RoleName, data_difference, distinct, failed_command, per_operation, present, syscalls_per_operation,
-    workload_count,
+    CpuUnit, RoleName, data_difference, distinct, failed_command, per_operation, syscalls_per_operation, workload_count,
 };
 use crate::sums::OperationSum;
 pub use csv::csv;
@@ -396,8 +395,8 @@ const FIGURES: [(&str, RoleTotal); 6] = [
     ("of it in the kernel, ns", |role| CpuUnit::OnCpuNs.amounts(role).map(|[_, kernel]| kernel)),
     ("cycles, hardware", |role| CpuUnit::Hardware.amounts(role).map(|[user, kernel]| user + kernel)),
     ("cycles, reference", |role| CpuUnit::Reference.amounts(role).map(|[user, kernel]| user + kernel)),
-    ("context switches", |role| present(&role.context_switches).map(|n| n.voluntary + n.involuntary)),
-    ("socket sends and receives", |role| present(&role.socket).map(|n| n.send_calls + n.recv_calls)),
+    ("context switches", |role| role.context_switches.as_result().map(|n| n.voluntary + n.involuntary)),
+    ("socket sends and receives", |role| role.socket.as_result().map(|n| n.send_calls + n.recv_calls)),
 ];
 
 fn role_differences(name: RoleName, groups: [&RunGroup; 2]) -> Vec<WorkDifference> {
@@ -483,9 +482,6 @@ fn row(name: RoleName, figure: String, groups: [&RunGroup; 2], of: impl Fn(&Run)
 
 /// Returns the value of each run, or why one has none.
 fn values(group: &RunGroup, of: &impl Fn(&Run) -> Measured<f64>) -> Result<Vec<f64>, String> {
-    let value = |run| match of(run) {
-        Measured::Value(value) => Ok(value),
-        Measured::Unavailable { unavailable } => Err(unavailable),
-    };
+    let value = |run| of(run).as_result().copied().map_err(str::to_owned);
     group.runs.iter().map(|named| value(&named.run)).collect()
 }

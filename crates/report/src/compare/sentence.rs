@@ -1,7 +1,8 @@
 //! Describes the difference between two kinds of operations in a sentence.
 
+use super::render::with_sign;
 use super::{AccountDifference, FieldDifference, KindPair};
-use crate::number::decimal;
+use crate::number::{bytes_label, decimal};
 use overhead_model::{Account, Side};
 
 /// Bytes per operation below which a difference rounds to nothing and gets no mention.
@@ -61,7 +62,7 @@ impl<'a> Direction<'a> {
         let how = if is_visible(difference) {
             let word = if difference < 0.0 { "smaller" } else { "larger" };
             let percent = percent(self.bytes).map_or_else(String::new, |percent| format!(" ({percent})"));
-            format!("{side} {} B {word}{percent}", whole(difference.abs()))
+            format!("{side} {} B {word}{percent}", bytes_label(difference.abs()))
         } else {
             format!("{side} as long, and made of other things")
         };
@@ -83,7 +84,7 @@ impl<'a> Direction<'a> {
         let main = main_part(causes.iter().map(|cause| cause.1));
         // Also name the cause if only one is left, so that they add up to the difference.
         let named = if main + 1 == causes.len() { causes.len() } else { main };
-        let text = |(name, by): &(&str, f64)| format!("{name} {}", signed_whole(*by));
+        let text = |(name, by): &(&str, f64)| format!("{name} {}", with_sign(*by, bytes_label));
         let text = causes.iter().take(named).map(text).collect::<Vec<_>>().join(", ");
         if named < causes.len() { text + ", …" } else { text }
     }
@@ -130,15 +131,6 @@ fn main_part(differences: impl Iterator<Item = f64> + Clone) -> usize {
 
 fn is_visible(bytes: f64) -> bool {
     bytes.abs() >= VISIBLE
-}
-
-/// Formats whole bytes without a decimal digit, and mixed means with one.
-fn whole(bytes: f64) -> String {
-    crate::number::bytes_label(bytes)
-}
-
-fn signed_whole(bytes: f64) -> String {
-    format!("{}{}", if bytes < 0.0 { '−' } else { '+' }, whole(bytes.abs()))
 }
 
 /// Returns the difference in percent of the first, or `None` if the first is zero.

@@ -6,6 +6,7 @@ use crate::grid::Grid;
 use crate::limits;
 use crate::number::{DASH, counted, decimal, grouped, money, with_digits};
 use crate::run::RunGroup;
+use crate::summary::grouped_by;
 use crate::sums::OperationSum;
 use crate::text::statement_name;
 use overhead_model::record::{Price, Whole};
@@ -49,14 +50,7 @@ pub(super) fn changes(
     let paired = pairs.iter().map(|[first, second]| change([Some(first), Some(second)]));
     let firsts = alone[0].iter().map(|sum| change([Some(sum), None]));
     let seconds = alone[1].iter().map(|sum| change([None, Some(sum)]));
-    let mut kinds: Vec<(String, Vec<OperationChange>)> = Vec::new();
-    for change in paired.chain(firsts).chain(seconds) {
-        let kind = change.kind();
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, changes)) => changes.push(change),
-            None => kinds.push((kind, vec![change])),
-        }
-    }
+    let mut kinds = grouped_by(paired.chain(firsts).chain(seconds).map(|change| (change.kind(), change)));
     let largest_first = |a: &OperationChange, b: &OperationChange| b.change.abs().total_cmp(&a.change.abs());
     for (_, changes) in &mut kinds {
         changes.sort_by(largest_first);

@@ -110,11 +110,6 @@ pub(crate) struct Drawn<'a> {
 }
 
 impl Chart {
-    #[cfg(test)]
-    pub(crate) fn new(runs: &[NamedRun], operations_per_run: Option<usize>) -> Self {
-        Self::choosing(runs, operations_per_run, &[])
-    }
-
     /// Builds a chart of each run's largest operations, or of the operations with these names if there are any. Neighbours with
     /// one name are repeated runs, which share their rows.
     pub(crate) fn choosing(runs: &[NamedRun], operations_per_run: Option<usize>, names: &[String]) -> Self {

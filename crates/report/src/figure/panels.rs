@@ -331,13 +331,14 @@ fn totals(scene: &mut Scene, panel: &PlotPanel, stacks: &[Option<Vec<f64>>], xs:
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::float_cmp,
-    clippy::large_types_passed_by_value,
-    clippy::unnecessary_wraps,
-    reason = "places and sizes are set, not computed; points of a figure may be absent"
-)]
 mod tests {
+    #![allow(
+        clippy::float_cmp,
+        clippy::large_types_passed_by_value,
+        clippy::unnecessary_wraps,
+        reason = "places and sizes are set, not computed; points of a figure may be absent"
+    )]
+
     use super::super::scene::Mark;
     use super::*;
 

@@ -56,55 +56,51 @@ impl Plot {
         Ok(svg::element(&self.laid_out(None)?, id, title, description))
     }
 
-    pub(crate) fn with_style(self, style: PlotStyle) -> Self {
-        match self {
-            Self::Lines(figure) => Self::Lines(LineFigure { style, ..figure }),
-            Self::Panels(figure) => Self::Panels(PanelFigure { style, ..figure }),
-            Self::Dots(figure) => Self::Dots(DotFigure { style, ..figure }),
-            Self::Stacks(figure) => Self::Stacks(StackFigure { style, ..figure }),
-        }
-    }
-
-    pub(crate) fn style(&self) -> PlotStyle {
-        match self {
-            Self::Lines(figure) => figure.style,
-            Self::Panels(figure) => figure.style,
-            Self::Dots(figure) => figure.style,
-            Self::Stacks(figure) => figure.style,
-        }
+    pub(crate) fn with_style(mut self, style: PlotStyle) -> Self {
+        *self.changeable().1 = style;
+        self
     }
 
     /// Names the system in the title, unless it is not known.
     pub(crate) fn with_system(mut self, system: &str) -> Self {
-        let title = match &mut self {
-            Self::Lines(figure) => &mut figure.title,
-            Self::Panels(figure) => &mut figure.title,
-            Self::Dots(figure) => &mut figure.title,
-            Self::Stacks(figure) => &mut figure.title,
-        };
+        let title = self.changeable().0;
         if !system.is_empty() {
             *title = titled(system, title);
         }
         self
     }
 
+    fn changeable(&mut self) -> (&mut String, &mut PlotStyle) {
+        match self {
+            Self::Lines(figure) => (&mut figure.title, &mut figure.style),
+            Self::Panels(figure) => (&mut figure.title, &mut figure.style),
+            Self::Dots(figure) => (&mut figure.title, &mut figure.style),
+            Self::Stacks(figure) => (&mut figure.title, &mut figure.style),
+        }
+    }
+
+    pub(crate) fn style(&self) -> PlotStyle {
+        self.common().1
+    }
+
     /// Returns how to read it, if a page prints that apart from the chart.
     pub(crate) fn method(&self) -> &str {
-        match self {
-            Self::Lines(figure) => &figure.method,
-            Self::Panels(figure) => &figure.method,
-            Self::Dots(figure) => &figure.method,
-            Self::Stacks(_) => "",
-        }
+        self.common().0[2]
     }
 
     /// Returns title and description.
     pub(crate) fn words(&self) -> [&str; 2] {
+        let ([title, description, _], _) = self.common();
+        [title, description]
+    }
+
+    /// Returns title, description, how to read it, and the style.
+    fn common(&self) -> ([&str; 3], PlotStyle) {
         match self {
-            Self::Lines(figure) => [&figure.title, &figure.description],
-            Self::Panels(figure) => [&figure.title, &figure.description],
-            Self::Dots(figure) => [&figure.title, &figure.description],
-            Self::Stacks(figure) => [&figure.title, &figure.description],
+            Self::Lines(figure) => ([&figure.title, &figure.description, &figure.method], figure.style),
+            Self::Panels(figure) => ([&figure.title, &figure.description, &figure.method], figure.style),
+            Self::Dots(figure) => ([&figure.title, &figure.description, &figure.method], figure.style),
+            Self::Stacks(figure) => ([&figure.title, &figure.description, ""], figure.style),
         }
     }
 

@@ -71,12 +71,16 @@ fn benchmark() -> NamedRun {
     named
 }
 
+fn chart_of(runs: &[NamedRun], operations_per_run: Option<usize>) -> Chart {
+    Chart::choosing(runs, operations_per_run, &[])
+}
+
 fn scene_of(runs: &[NamedRun]) -> Scene {
     scene_as_wide(runs, 800.0)
 }
 
 fn scene_as_wide(runs: &[NamedRun], width: f64) -> Scene {
-    layout::scene(&Chart::new(runs, None), Some(TITLE), &caption::paragraphs(runs, false), width)
+    layout::scene(&chart_of(runs, None), Some(TITLE), &caption::paragraphs(runs, false), width)
 }
 
 fn texts(scene: &Scene) -> Vec<&Text> {
@@ -180,7 +184,7 @@ fn the_same_runs_give_the_same_image() {
 
 #[test]
 fn what_was_not_measured_is_said_and_not_drawn_as_zero() {
-    assert_eq!(Chart::new(&fixture::files(), None).panels.len(), 1, "no room for panels without bars");
+    assert_eq!(chart_of(&fixture::files(), None).panels.len(), 1, "no room for panels without bars");
     let offline = said(&fixture::files());
     assert!(offline.contains("syscalls and CPU not measured (offline)"), "{offline}");
 
@@ -209,11 +213,11 @@ fn runs_of_different_data_are_warned_about() {
 
 #[test]
 fn what_is_beyond_the_limit_is_counted() {
-    let chart = Chart::new(&[fixture::warned()], Some(1));
+    let chart = chart_of(&[fixture::warned()], Some(1));
     assert_eq!(chart.rows.len(), 1);
     let remainder = chart.rows[0].remainder.as_deref().unwrap();
     assert!(remainder.starts_with("and 2 more operations not drawn, "), "{remainder}");
-    assert!(Chart::new(&[fixture::warned()], None).rows.iter().all(|row| row.remainder.is_none()));
+    assert!(chart_of(&[fixture::warned()], None).rows.iter().all(|row| row.remainder.is_none()));
 }
 
 #[test]
@@ -225,16 +229,16 @@ fn what_is_asked_once_beside_a_benchmark_is_not_drawn() {
     for side in [&mut once.request, &mut once.response] {
         side.accounts = Amounts::new(Account::Framing, 20);
     }
-    let before = Chart::new(std::slice::from_ref(&named), None).rows.len();
+    let before = chart_of(std::slice::from_ref(&named), None).rows.len();
     named.run.operations.push(once);
-    let chart = Chart::new(std::slice::from_ref(&named), None);
+    let chart = chart_of(std::slice::from_ref(&named), None);
     assert_eq!(chart.rows.len(), before);
     assert!(chart.rows.iter().all(|row| row.remainder.is_none()), "nor is it worth a line");
 }
 
 #[test]
 fn what_is_asked_often_is_drawn_beside_what_is_large() {
-    let chart = Chart::new(&[benchmark()], None);
+    let chart = chart_of(&[benchmark()], None);
     let drawn: Vec<&str> = chart.rows.iter().map(|row| row.operation.as_str()).collect();
     assert!(drawn.contains(&"GET · array") && drawn.contains(&"SET · array") && drawn.len() == 10, "{drawn:?}");
     let remainder = chart.rows.iter().find_map(|row| row.remainder.as_deref()).unwrap();
@@ -258,7 +262,7 @@ fn what_is_left_out_is_told_in_full() {
 #[test]
 fn comparable_operations_stand_in_the_same_order() {
     let runs: Vec<NamedRun> = fixture::databases(true);
-    let chart = Chart::new(&runs, None);
+    let chart = chart_of(&runs, None);
     let names: Vec<&str> = chart.rows.iter().filter_map(|row| row.operation.split(' ').next()).collect();
     assert_eq!(names, ["SET", "GET", "INSERT", "SELECT", "INSERT", "SELECT", "insert", "find"]);
 }
@@ -266,7 +270,7 @@ fn comparable_operations_stand_in_the_same_order() {
 #[test]
 fn names_are_never_cut() {
     let runs = [long_names()];
-    let chart = Chart::new(&runs, None);
+    let chart = chart_of(&runs, None);
     assert_eq!(chart.rows.len(), 12);
     let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     let said = bare(&said(&runs));
@@ -281,7 +285,7 @@ fn names_are_never_cut() {
 fn a_system_call_has_the_same_colour_in_every_figure() {
     let mut colors: std::collections::BTreeMap<String, Rgb> = std::collections::BTreeMap::new();
     for (_, runs) in sets() {
-        for (name, color) in Chart::new(&runs, None).panels.get(1).into_iter().flat_map(|panel| panel.legend.clone()) {
+        for (name, color) in chart_of(&runs, None).panels.get(1).into_iter().flat_map(|panel| panel.legend.clone()) {
             let known = *colors.entry(name.clone()).or_insert(color);
             assert_eq!(known, color, "{name}");
         }
@@ -337,9 +341,9 @@ fn each_text_of_an_svg_brings_its_width_and_fonts_to_fall_back_on() {
 #[test]
 fn reference_and_hardware_cycles_are_not_drawn_on_one_axis() {
     let mixed = vec![fixture::redis_live(), fixture::databases(false).remove(1)];
-    assert_eq!(Chart::new(&mixed, None).panels[2].unit, "µs on a CPU");
-    assert_eq!(Chart::new(&mixed[..1], None).panels[2].unit, "thousand hardware cycles");
-    assert_eq!(Chart::new(&mixed[1..], None).panels[2].unit, "µs on a CPU", "reference cycles say no more than time");
+    assert_eq!(chart_of(&mixed, None).panels[2].unit, "µs on a CPU");
+    assert_eq!(chart_of(&mixed[..1], None).panels[2].unit, "thousand hardware cycles");
+    assert_eq!(chart_of(&mixed[1..], None).panels[2].unit, "µs on a CPU", "reference cycles say no more than time");
 }
 
 #[test]
@@ -391,8 +395,8 @@ fn repeated_runs_share_a_row_with_their_median_and_range() {
             named
         })
         .collect();
-    let [one, three, two] = [0, 1, 2].map(|at| Chart::new(&runs[at..=at], None));
-    let all = Chart::new(&runs, None);
+    let [one, three, two] = [0, 1, 2].map(|at| chart_of(&runs[at..=at], None));
+    let all = chart_of(&runs, None);
     assert_eq!(all.rows.len(), one.rows.len(), "the runs share their rows");
     let response = |chart: &Chart| chart.panels[0].rows[0].as_ref().unwrap()[1].clone().unwrap();
     assert_eq!(response(&all).parts, response(&two).parts);

@@ -6,7 +6,6 @@ use super::metric::WholeMetric;
 use super::{BudgetMetric, Finding, MetricError, NEGLIGIBLE, Severity, Tolerance};
 use crate::compare::{Repeated, cycles, mean, pairs, system_calls, total_cost};
 use crate::run::{NamedRun, RunGroup};
-use crate::summary::present;
 use crate::sums::OperationSum;
 use overhead_model::record::By;
 use overhead_model::{Account, Class, Run};
@@ -44,11 +43,8 @@ impl FromStr for ChangeLimit {
 fn absolute(metric: BudgetMetric, text: &str) -> Option<f64> {
     let unit = match metric {
         BudgetMetric::Latency(_) => TIMES.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns))),
-        BudgetMetric::Wire(_) | BudgetMetric::Payload(_) | BudgetMetric::Headers(_) | BudgetMetric::Account(..) => {
-            text.strip_suffix('B').map(|number| (number, 1.0))
-        }
-        BudgetMetric::Whole(whole) if whole.is_bytes() => text.strip_suffix('B').map(|number| (number, 1.0)),
-        BudgetMetric::Frames(_) | BudgetMetric::Syscalls(_) | BudgetMetric::Cycles(_) | BudgetMetric::Whole(_) => None,
+        _ if metric.is_bytes() => text.strip_suffix('B').map(|number| (number, 1.0)),
+        _ => None,
     };
     let (number, factor) = unit.unwrap_or((text, 1.0));
     number.trim().parse::<f64>().ok().map(|number| number * factor)
@@ -173,10 +169,7 @@ impl ChangeLimit {
                 units.push(unit);
                 Ok(cycles)
             }
-            BudgetMetric::Syscalls(process) => {
-                let calls = system_calls(process, run);
-                present(&calls).copied().map_err(str::to_owned)
-            }
+            BudgetMetric::Syscalls(process) => system_calls(process, run).as_result().copied().map_err(str::to_owned),
             _ => Err("not a metric of a whole run".to_owned()),
         };
         let values = group.runs.iter().map(|named| value(&named.run)).collect::<Result<Vec<f64>, String>>()?;

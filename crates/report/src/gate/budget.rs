@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The only supported version of the file.
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 /// Limits for runs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -256,9 +256,7 @@ impl OperationBudget {
     pub fn label(&self) -> String {
         self.statement.clone().unwrap_or_else(|| self.name.clone())
     }
-}
 
-impl OperationBudget {
     /// Returns a direction's recorded fields with their accounts, or `None` if the budget has none.
     pub(super) fn fields_of(&self, side: Side) -> Option<Vec<(Account, String, f64)>> {
         let of_side = |(name, bytes): (&String, &f64)| {
@@ -270,8 +268,4 @@ impl OperationBudget {
         };
         Some(self.fields.as_ref()?.iter().filter_map(of_side).collect())
     }
-}
-
-pub(super) const fn version() -> u32 {
-    VERSION
 }

@@ -6,7 +6,7 @@ use super::{BudgetMetric, Finding, NEGLIGIBLE, Severity};
 use crate::bounds::lower_bounds;
 use crate::compare::{is_same_statement, system_calls};
 use crate::run::NamedRun;
-use crate::summary::{failed_command, present, workload_count};
+use crate::summary::{failed_command, workload_count};
 use crate::sums::{OperationSum, SumKey, by_name, by_statement};
 use overhead_model::record::{By, SideSums};
 use overhead_model::{Account, Class, Run, Side, exit};
@@ -46,6 +46,12 @@ pub fn incomplete(run: &Run) -> Option<String> {
     let reason = lower_bounds(run).or_else(|| run.warnings.first().cloned());
     let reason = reason.unwrap_or_else(|| "the ledger does not balance".to_owned());
     Some(format!("the run is partial, so that it may cost more than was seen: {}", reason.trim_end_matches('.')))
+}
+
+/// Returns the recorded bytes of an account; `None` if no account was recorded.
+fn recorded(accounts: &BTreeMap<BudgetMetric, f64>, side: Side, account: Account) -> Option<f64> {
+    let key = BudgetMetric::Account(side, account);
+    (!accounts.is_empty()).then(|| accounts.get(&key).copied().unwrap_or(0.0))
 }
 
 pub(super) struct RunSums<'a> {
@@ -118,10 +124,7 @@ impl<'a> RunSums<'a> {
         };
         let judged = Judged { measured, reference: allowed.budget, allowed: allowed.most() };
         let changes = || {
-            let account = |account: Account| {
-                let key = BudgetMetric::Account(metric.side()?, account);
-                (!budget.accounts.is_empty()).then(|| budget.accounts.get(&key).copied().unwrap_or(0.0))
-            };
+            let account = |account: Account| recorded(&budget.accounts, metric.side()?, account);
             Changes::new(metric, sum, account, metric.side().and_then(|side| budget.fields_of(side)))
         };
         judged.is_above(metric).then(|| Finding::breach(run, &label, metric, judged, changes()))
@@ -135,17 +138,14 @@ impl<'a> RunSums<'a> {
             .operations
             .iter()
             .filter(|row| row.protocol == budget.protocol && row.class == budget.class && row.name == budget.name);
-        let mut sides = rows.map(|row| match side {
-            Side::Request => &row.request,
-            Side::Response => &row.response,
-        });
+        let mut sides = rows.map(|row| [&row.request, &row.response][side as usize]);
         sides.find_map(|side| side.unseen.as_deref())
     }
 
     /// Returns the value for all operations together, per workload operation, or why there is none.
     pub(super) fn run_value(&self, metric: BudgetMetric) -> Result<f64, String> {
         if let BudgetMetric::Syscalls(process) = metric {
-            return present(&system_calls(process, &self.named.run)).copied().map_err(str::to_owned);
+            return system_calls(process, &self.named.run).as_result().copied().map_err(str::to_owned);
         }
         let operations = workload_count(&self.named.run);
         if let BudgetMetric::Whole(whole) = metric
@@ -191,11 +191,7 @@ impl<'a> RunSums<'a> {
     fn changes(&self, metric: BudgetMetric, made_of: Option<&MadeOf>) -> Option<Changes> {
         let (side, before) = (metric.side()?, made_of?);
         let (whole, mut parts) = self.made_of(side)?;
-        let account = |account| {
-            let key = BudgetMetric::Account(side, account);
-            (!before.accounts.is_empty()).then(|| before.accounts.get(&key).copied().unwrap_or(0.0))
-        };
-        let changes = Changes::new(metric, &whole, account, None);
+        let changes = Changes::new(metric, &whole, |account| recorded(&before.accounts, side, account), None);
         if metric != BudgetMetric::Payload(side) {
             return Some(changes);
         }

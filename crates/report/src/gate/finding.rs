@@ -7,7 +7,7 @@ use crate::error::ReportError;
 use crate::grid::Grid;
 use crate::sums::OperationSum;
 use overhead_model::csv::{CsvCell, CsvColumn, csv};
-use overhead_model::{Account, exit};
+use overhead_model::{Account, enum_with, exit};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,16 +17,18 @@ const NAMED: usize = 4;
 /// Bytes per operation below which a change rounds to nothing and gets no mention.
 const VISIBLE: f64 = 0.05;
 
-/// How a finding affects the exit status, worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Informational; the run passes.
-    Note,
-    /// No verdict was possible: the result is partial.
-    Unjudged,
-    /// Over a limit.
-    Breach,
+enum_with! {
+    /// How a finding affects the exit status, worst last.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Severity, word: &'static str {
+        /// Informational; the run passes.
+        Note = "note",
+        /// No verdict was possible: the result is partial.
+        Unjudged = "not judged",
+        /// Over a limit.
+        Breach = "outside",
+    }
 }
 
 /// A result of a check: a breach, a note, or something that could not be judged.
@@ -229,22 +231,11 @@ pub fn findings(findings: &[Finding], form: FindingForm, file: Option<&Path>) ->
     })
 }
 
-impl Severity {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Unjudged => "not judged",
-            Self::Breach => "outside",
-        }
-    }
-}
-
 /// Formats `runs/a: SELECT …: response.payload 198 B per operation, allowed 155 B (+43 B, +27.7%): schema +33, framing +10`.
 fn line(finding: &Finding) -> String {
     let word = match finding.severity {
-        Severity::Breach => "",
-        Severity::Unjudged => "not judged: ",
-        Severity::Note => "note: ",
+        Severity::Breach => String::new(),
+        milder => format!("{}: ", milder.word()),
     };
     format!("{}\n", clean(&format!("{word}{}: {}", finding.run, finding.message)))
 }

@@ -64,11 +64,6 @@ impl WholeMetric {
             Self::Setup => Ok(whole.class(Class::Setup).wire_bytes),
         }
     }
-
-    /// Returns whether it counts bytes.
-    pub(crate) const fn is_bytes(self) -> bool {
-        matches!(self, Self::Wire | Self::Payload | Self::Setup)
-    }
 }
 
 const HEADERS: [Account; 3] = [Account::Link, Account::Ip, Account::Tcp];
@@ -139,31 +134,35 @@ impl BudgetMetric {
         }
     }
 
+    /// Returns whether it counts bytes.
+    pub(crate) const fn is_bytes(self) -> bool {
+        use WholeMetric::{Payload, Setup, Wire};
+        matches!(
+            self,
+            Self::Wire(_)
+                | Self::Payload(_)
+                | Self::Headers(_)
+                | Self::Account(..)
+                | Self::Whole(Wire | Payload | Setup)
+        )
+    }
+
     /// Formats a value with the metric's unit: `155 B`, `2.01 calls`.
     pub(crate) fn with_unit(self, value: f64) -> String {
         match self {
-            Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
-                format!("{} B", bytes_label(value))
-            }
-            Self::Whole(whole) if whole.is_bytes() => format!("{} B", bytes_label(value)),
+            _ if self.is_bytes() => format!("{} B", bytes_label(value)),
             Self::Whole(WholeMetric::RoundTrips) => format!("{} round trips", significant(value)),
-            Self::Frames(_) | Self::Whole(_) => format!("{} frames", significant(value)),
             Self::Latency(_) => format!("{} µs", decimal(value / 1e3)),
             Self::Syscalls(_) => format!("{} calls", significant(value)),
             Self::Cycles(_) => format!("{} cycles", significant(value)),
+            _ => format!("{} frames", significant(value)),
         }
     }
 
     /// Rounds bytes as [`BudgetMetric::with_unit`] prints them, so that printed values have the printed difference.
     pub(crate) fn printed(self, value: f64) -> f64 {
         let places = if value < 1_000.0 { 10.0 } else { 1.0 };
-        match self {
-            Self::Wire(_) | Self::Payload(_) | Self::Headers(_) | Self::Account(..) => {
-                (value * places).round() / places
-            }
-            Self::Whole(whole) if whole.is_bytes() => (value * places).round() / places,
-            _ => value,
-        }
+        if self.is_bytes() { (value * places).round() / places } else { value }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Derives a budget from runs.
 
 use super::BudgetMetric;
-use super::budget::version;
+use super::budget::VERSION;
 use super::check::RunSums;
 use crate::compare::is_same_statement;
 use crate::run::NamedRun;
@@ -40,10 +40,9 @@ fn header(runs: &[NamedRun]) -> String {
     format!(
         "# What operations may cost, for `overhead check`. Made from {names}.\n\
          # Numbers are per operation. A tolerance is a number, or a percentage of the budget.\n\
-         version = {}\n\
+         version = {VERSION}\n\
          # Workload operations that are not named here: \"fail\", \"warn\" or \"ignore\".\n\
-         unlisted = \"fail\"\n",
-        version()
+         unlisted = \"fail\"\n"
     )
 }
 

@@ -5,6 +5,7 @@ use crate::error::ReportError;
 use crate::figure::{NARROW, Plot, PlotStyle};
 use crate::grid::{Column, Grid};
 use crate::series::RunSeries;
+use crate::summary::grouped_by;
 use serde::Serialize;
 
 #[derive(Debug, Default, Serialize)]
@@ -229,14 +230,8 @@ impl PageWarning {
         texts: impl IntoIterator<Item = (String, String)>,
         named: impl Fn(Vec<String>) -> String,
     ) -> impl Iterator<Item = Self> {
-        let mut told: Vec<(Vec<String>, String)> = Vec::new();
-        for (name, text) in texts {
-            match told.iter_mut().find(|(_, known)| *known == text) {
-                Some((names, _)) => names.push(name),
-                None => told.push((vec![name], text)),
-            }
-        }
-        told.into_iter().map(move |(names, text)| Self { of: named(names), text })
+        let told = grouped_by(texts.into_iter().map(|(name, text)| (text, name)));
+        told.into_iter().map(move |(text, names)| Self { of: named(names), text })
     }
 }
 

@@ -104,9 +104,8 @@ fn fields(row: &OperationRow) -> Option<PageTable> {
     let rows: Vec<Vec<String>> = fields
         .into_iter()
         .map(|field| {
-            let side = if field.side == Side::Request { "request" } else { "response" };
             let mean = per_operation(field.bytes, row.samples()).map_or_else(|| DASH.to_owned(), decimal);
-            vec![field.field.clone(), side.to_owned(), field.account.name().to_owned(), mean]
+            vec![field.field.clone(), field.side.name().to_owned(), field.account.name().to_owned(), mean]
         })
         .collect();
     (!rows.is_empty()).then(|| titled("Fields", &["field", "side", "account"], &["B/op"], rows))

@@ -15,7 +15,7 @@ use crate::text::table::TableRows;
 use crate::text::{absolute, columns, distance, distribution, facts, kernel, projection, sampled, table};
 use crate::view::{ViewOptions, is_told_apart, view};
 use overhead_model::outside::json_escaped;
-use overhead_model::record::{By, Environment, OperationRow, StatementRow, Syscall, ViewRow};
+use overhead_model::record::{By, OperationRow, StatementRow, Syscall, ViewRow};
 use overhead_model::{Class, Measured, OTHER, Run};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -305,7 +305,11 @@ pub(crate) fn conditions(named: &NamedRun) -> Conditions {
     let ends = ends.into_iter().chain([("clients", software(run, |connection| connection.client_software.as_ref()))]);
     said.extend(ends.filter(|(_, names)| !names.is_empty()).map(|(term, names)| Fact::new(term, names.join(", "))));
     if let Some(machine) = &run.environment {
-        said.extend(machine_facts(machine));
+        let about = format!("{}: Linux {}, {} CPUs ({})", machine.host, machine.kernel, machine.cpus, machine.cpu);
+        said.push(Fact::new("machine", about));
+        said.extend(
+            machine.interface.as_ref().map(|interface| Fact::new("interface", facts::interface_line(interface))),
+        );
     }
     said.extend(facts::measuring(run));
     said.push(Fact::new("made by", made_by(run)));
@@ -316,13 +320,6 @@ pub(crate) fn conditions(named: &NamedRun) -> Conditions {
 fn software(run: &Run, of: impl Fn(&overhead_model::record::Connection) -> Option<&String>) -> Vec<String> {
     let names: BTreeSet<String> = run.connections.iter().filter_map(of).cloned().collect();
     names.into_iter().take(8).collect()
-}
-
-fn machine_facts(machine: &Environment) -> Vec<Fact> {
-    let of = format!("{}: Linux {}, {} CPUs ({})", machine.host, machine.kernel, machine.cpus, machine.cpu);
-    let mut said = vec![Fact::new("machine", of.clone())];
-    said.extend(machine.interface.as_ref().map(|interface| Fact::new("interface", facts::interface_line(interface))));
-    said
 }
 
 /// Returns the commands that reproduce the run.

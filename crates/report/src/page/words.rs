@@ -8,7 +8,7 @@ use crate::summary::{
     CpuUnit, RoleName, RunMix, both_sides, counters_only, is_one_mix, listed, noteworthy, operation_mix, per_operation,
     syscalls_per_operation, systems, whole_run_counters, window_ns, workload, workload_count,
 };
-use crate::sums::kind;
+use crate::sums::{kind, label};
 use overhead_model::record::{OperationRow, SourceKind};
 use overhead_model::{Account, Class, Run};
 use std::collections::BTreeSet;
@@ -57,10 +57,6 @@ fn subject(named: &NamedRun) -> String {
     )
 }
 
-fn name_of(row: &OperationRow) -> String {
-    if row.via.is_empty() { row.name.clone() } else { format!("{} ({})", row.name, row.via) }
-}
-
 /// Formats bytes such as `234 B`, and marks a lower bound.
 fn bytes(bytes: u64, count: u64, bounds: LowerBounds) -> Option<String> {
     per_operation(bytes, count).map(|mean| bounds.wire(format!("{} B", bytes_label(mean))))
@@ -79,7 +75,7 @@ fn largest(run: &Run) -> Option<String> {
     };
     Some(format!(
         "{} takes {} on the wire each time{share}; {} of that is the user's own data, the rest is what carries it.",
-        name_of(first),
+        label(&first.name, &first.via),
         bytes(amounts.total(), first.samples(), bounds)?,
         percent(amounts[Account::Data], amounts.total()),
     ))
@@ -135,7 +131,7 @@ fn latency(run: &Run) -> Option<String> {
         10..100 => format!("90% within {}", duration(latency.p90)),
         _ => format!("all within {}", duration(latency.max)),
     };
-    Some(format!("Half of all {} were answered within {}, {most}", name_of(row), duration(latency.p50)))
+    Some(format!("Half of all {} were answered within {}, {most}", label(&row.name, &row.via), duration(latency.p50)))
 }
 
 fn subjects(runs: &[NamedRun]) -> String {

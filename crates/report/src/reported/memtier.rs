@@ -1,7 +1,7 @@
 //! Output of `memtier_benchmark`: the table `ALL STATS`. Its columns depend on the version and on `--print-percentiles`, so the
 //! code finds them by header.
 
-use super::{Reported, ReportedLatency, milliseconds, number};
+use super::{Reported, number, percentile};
 
 /// Returns a test for each line with a rate above 0; of several tables it uses the last, the average.
 pub(super) fn read(stdout: &str) -> Vec<Reported> {
@@ -32,22 +32,18 @@ fn headers(line: &str) -> Vec<String> {
 
 fn row(columns: &[String], line: &str) -> Option<Reported> {
     let mut words = line.split_whitespace();
-    let name = words.next()?;
-    let (mut rate, mut latency_ns) = (None, ReportedLatency::default());
+    let mut test = Reported::new(words.next()?, None);
     for (column, word) in columns.iter().skip(1).zip(words) {
         match &**column {
-            "Ops/sec" => rate = number(word),
-            "Latency" | "Avg. Latency" => latency_ns.mean = milliseconds(word),
+            "Ops/sec" => test.per_second = number(word),
+            "Latency" | "Avg. Latency" => test.set("mean", word),
             column => {
                 let percent = column.strip_suffix(" Latency").and_then(|name| number(name.strip_prefix('p')?));
-                if let Some(place) = percent.and_then(|percent| latency_ns.percentile(percent)) {
-                    *place = milliseconds(word);
-                }
+                percent.and_then(percentile).into_iter().for_each(|name| test.set(name, word));
             }
         }
     }
-    let rate = rate.filter(|rate| *rate > 0.0)?;
-    Some(Reported { name: name.to_owned(), per_second: Some(rate), latency_ns })
+    test.per_second.is_some_and(|rate| rate > 0.0).then_some(test)
 }
 
 #[cfg(test)]
@@ -65,10 +61,10 @@ mod tests {
             \n\nRequest Latency Distribution\n";
         let tests = read(text);
         assert_eq!(tests.iter().map(|test| &*test.name).collect::<Vec<_>>(), ["Gets", "Totals"]);
-        let latency = tests[1].latency_ns;
-        assert_eq!((latency.p50, latency.p99), (Some(2_863_000.0), None));
-        assert_eq!((latency.p999, latency.p9999), (Some(12_991_000.0), Some(95_743_000.0)));
+        let latency = |name: &str| tests[1].latency_ns.get(name).copied();
+        assert_eq!((latency("p50"), latency("p99")), (Some(2_863_000.0), None));
+        assert_eq!((latency("p999"), latency("p9999")), (Some(12_991_000.0), Some(95_743_000.0)));
         let old = "Type        Ops/sec     Hits/sec   Misses/sec      Latency       KB/sec\n----\nSets       21536.09          ---          ---      0.23100     22561.95\n";
-        assert_eq!(read(old)[0].latency_ns.mean, Some(231_000.0));
+        assert_eq!(read(old)[0].latency_ns.get("mean"), Some(&231_000.0));
     }
 }

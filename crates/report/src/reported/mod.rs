@@ -17,47 +17,28 @@ pub(crate) struct Reported {
     pub name: String,
     /// Rate per second; absent if not reported.
     pub per_second: Option<f64>,
-    /// Latencies that the program printed.
-    pub latency_ns: ReportedLatency,
+    /// Latencies that the program printed, by their names in [`ReportedTest::LATENCIES`].
+    pub latency_ns: BTreeMap<String, f64>,
 }
 
-/// Latencies in nanoseconds; absent if not reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct ReportedLatency {
-    pub mean: Option<f64>,
-    pub p50: Option<f64>,
-    pub p90: Option<f64>,
-    pub p95: Option<f64>,
-    pub p99: Option<f64>,
-    pub p999: Option<f64>,
-    pub p9999: Option<f64>,
-    pub max: Option<f64>,
+impl Reported {
+    fn new(name: &str, per_second: Option<f64>) -> Self {
+        Self { name: name.to_owned(), per_second, latency_ns: BTreeMap::new() }
+    }
+
+    /// Sets a latency from text in milliseconds, if it is one.
+    fn set(&mut self, name: &str, milliseconds_text: &str) {
+        self.latency_ns.extend(milliseconds(milliseconds_text).map(|ns| (name.to_owned(), ns)));
+    }
 }
 
-impl ReportedLatency {
-    /// Returns the latencies by their names in [`ReportedTest::LATENCIES`].
-    fn by_name(self) -> BTreeMap<String, f64> {
-        let Self { mean, p50, p90, p95, p99, p999, p9999, max } = self;
-        let all = ReportedTest::LATENCIES.into_iter().zip([mean, p50, p90, p95, p99, p999, p9999, max]);
-        all.filter_map(|(name, ns)| Some((name.to_owned(), ns?))).collect()
-    }
+/// Percentiles that are kept.
+const PERCENTILES: [(f64, &str); 6] =
+    [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p999"), (99.99, "p9999")];
 
-    /// Returns the percentiles with their percentages.
-    fn percentiles(&mut self) -> [(f64, &mut Option<f64>); 6] {
-        [
-            (50.0, &mut self.p50),
-            (90.0, &mut self.p90),
-            (95.0, &mut self.p95),
-            (99.0, &mut self.p99),
-            (99.9, &mut self.p999),
-            (99.99, &mut self.p9999),
-        ]
-    }
-
-    /// Returns the field for a percentile such as `99.9`, or `None` if it is not kept.
-    fn percentile(&mut self, percent: f64) -> Option<&mut Option<f64>> {
-        self.percentiles().into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, place)| place)
-    }
+/// Returns the name of a percentile such as `99.9`, or `None` if it is not kept.
+fn percentile(percent: f64) -> Option<&'static str> {
+    PERCENTILES.into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, name)| name)
 }
 
 type OutputReader = fn(&str) -> Vec<Reported>;
@@ -83,7 +64,7 @@ pub fn read(command: &[String], stdout: &str) -> Vec<ReportedTest> {
             name,
             per_second: per_second
                 .map_or_else(|| Measured::unavailable(format!("{program} does not print it")), Measured::Value),
-            latency_ns: latency_ns.by_name(),
+            latency_ns,
         };
         read(stdout).into_iter().map(test).collect()
     })

@@ -1,14 +1,14 @@
 //! Final summary of `pgbench`. If it gives rates with and without connection time, the code uses the one without.
 
-use super::{Reported, ReportedLatency, after, milliseconds, number};
+use super::{Reported, after, number};
 
 /// Returns the only test, or nothing if it made no transaction.
 pub(super) fn read(stdout: &str) -> Vec<Reported> {
     let find = |key: &str| stdout.lines().rev().find_map(|line| after(line, key));
     let Some(per_second) = find("tps = ").and_then(number) else { return Vec::new() };
-    let mean = find("latency average = ").and_then(milliseconds);
-    let latency_ns = ReportedLatency { mean, ..ReportedLatency::default() };
-    vec![Reported { name: "transactions".to_owned(), per_second: Some(per_second), latency_ns }]
+    let mut test = Reported::new("transactions", Some(per_second));
+    test.set("mean", find("latency average = ").unwrap_or_default());
+    vec![test]
 }
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ mod tests {
         for text in [new, old] {
             let tests = read(text);
             assert_eq!(tests[0].per_second, Some(16_345.234));
-            assert_eq!(tests[0].latency_ns.mean.map(f64::round), Some(61_000.0));
+            assert_eq!(tests[0].latency_ns.get("mean").map(|ns| ns.round()), Some(61_000.0));
         }
         assert_eq!(read("pgbench: error: could not connect\n"), []);
     }

@@ -3,7 +3,7 @@
 //! Full output starts a test with its name between `======`, and has a line `throughput summary`, or only `requests per second`
 //! before Redis 6.2. Percentiles are lists of `99.9% <= 1.2 milliseconds`; the next listed value bounds an unlisted percentile.
 
-use super::{Reported, ReportedLatency, milliseconds, number};
+use super::{PERCENTILES, Reported, milliseconds, number};
 
 const BAR: &str = "======";
 
@@ -16,7 +16,7 @@ pub(super) fn read(stdout: &str) -> Vec<Reported> {
     let mut tests: Vec<Reported> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         if let Some(name) = line.trim().strip_prefix(BAR).and_then(|rest| rest.strip_suffix(BAR)) {
-            tests.push(test(name.trim()));
+            tests.push(Reported::new(name.trim(), None));
         } else if let Some(quiet) = quiet(line) {
             tests.push(quiet);
         } else if let Some(test) = tests.last_mut() {
@@ -27,11 +27,6 @@ pub(super) fn read(stdout: &str) -> Vec<Reported> {
     tests
 }
 
-fn test(name: &str) -> Reported {
-    let latency_ns = ReportedLatency::default();
-    Reported { name: name.to_owned(), per_second: None, latency_ns }
-}
-
 /// Parses a line such as `GET: 83333.33 requests per second, p50=0.287 msec`.
 fn quiet(line: &str) -> Option<Reported> {
     let (before, after) = line.split_once(" requests per second")?;
@@ -39,10 +34,9 @@ fn quiet(line: &str) -> Option<Reported> {
     if name.trim_start().starts_with("throughput summary") {
         return None;
     }
-    let mut test = test(name.trim());
-    test.per_second = Some(number(rate)?);
+    let mut test = Reported::new(name.trim(), Some(number(rate)?));
     let p50 = after.split_once("p50=").and_then(|(_, rest)| rest.split_whitespace().next());
-    test.latency_ns.p50 = p50.and_then(milliseconds);
+    test.set("p50", p50.unwrap_or_default());
     Some(test)
 }
 
@@ -52,19 +46,14 @@ fn full(test: &mut Reported, line: &str, next: &str) {
     match words.as_slice() {
         ["throughput", "summary:", rate, ..] | [rate, "requests", "per", "second"] => test.per_second = number(rate),
         ["avg", "min", "p50", "p95", "p99", "max"] => {
-            let values: Vec<Option<f64>> = next.split_whitespace().map(milliseconds).collect();
-            let [mean, _, p50, p95, p99, max] = values.as_slice() else { return };
-            let latency = &mut test.latency_ns;
-            (latency.mean, latency.p50, latency.p95, latency.p99, latency.max) = (*mean, *p50, *p95, *p99, *max);
+            summary(test, &next.split_whitespace().collect::<Vec<_>>());
         }
         [percent, "<=", bound, "milliseconds", ..] => {
             let Some(percent) = percent.strip_suffix('%').and_then(number) else { return };
             let Some(bound) = milliseconds(bound) else { return };
-            if percent >= 100.0 {
-                test.latency_ns.max.get_or_insert(bound);
-            }
-            for (_, place) in test.latency_ns.percentiles().into_iter().filter(|(part, _)| percent >= *part) {
-                place.get_or_insert(bound);
+            let bounded = PERCENTILES.into_iter().chain([(100.0, "max")]).filter(|(part, _)| percent >= *part);
+            for (_, name) in bounded {
+                test.latency_ns.entry(name.to_owned()).or_insert(bound);
             }
         }
         _ => {}
@@ -76,14 +65,20 @@ fn csv(line: &str) -> Option<Reported> {
     // Names can contain commas, so count cells from the end.
     let cells: Vec<&str> = line.trim_matches('"').split("\",\"").collect();
     let (name, figures) = cells.split_first()?;
-    let mut test = test(name);
-    test.per_second = Some(number(figures.first()?)?);
-    if let [_, mean, _, p50, p95, p99, max] = figures {
-        let latency = &mut test.latency_ns;
-        [latency.mean, latency.p50, latency.p95, latency.p99, latency.max] =
-            [mean, p50, p95, p99, max].map(|time| milliseconds(time));
-    }
+    let (rate, times) = figures.split_first()?;
+    let mut test = Reported::new(name, Some(number(rate)?));
+    summary(&mut test, times);
     Some(test)
+}
+
+/// Sets the latencies of a summary, if it has all six.
+fn summary(test: &mut Reported, times: &[&str]) {
+    if let [mean, _, p50, p95, p99, max] = times {
+        let named = [("mean", mean), ("p50", p50), ("p95", p95), ("p99", p99), ("max", max)];
+        for (name, time) in named {
+            test.set(name, time);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -122,7 +117,7 @@ Summary:
         let tests = read(FULL);
         assert_eq!(tests.iter().map(|test| &*test.name).collect::<Vec<_>>(), ["GET", "SET"]);
         assert_eq!((tests[0].per_second, tests[1].per_second), (Some(90_909.09), Some(80_000.0)));
-        let by_name = tests[0].latency_ns.by_name();
+        let by_name = &tests[0].latency_ns;
         let us = overhead_model::record::ReportedTest::LATENCIES.map(|name| (by_name[name] / 1e3).round() as u64);
         assert_eq!(us, [310, 303, 407, 415, 607, 703, 703, 703]);
     }
@@ -131,18 +126,18 @@ Summary:
     fn quiet_lines_and_tables_are_read_too() {
         let quiet =
             read("PING_INLINE: rps=0.0 (overall: nan)\rPING_INLINE: 55555.56 requests per second, p50=0.5 msec\n");
-        assert_eq!((&*quiet[0].name, quiet[0].latency_ns.p50), ("PING_INLINE", Some(500_000.0)));
+        assert_eq!((&*quiet[0].name, quiet[0].latency_ns.get("p50")), ("PING_INLINE", Some(&500_000.0)));
         let old = read("SET: 70000.00 requests per second\n\n");
-        assert_eq!((old[0].per_second, old[0].latency_ns.p50), (Some(70_000.0), None));
+        assert_eq!((old[0].per_second, old[0].latency_ns.get("p50")), (Some(70_000.0), None));
         let header = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\
                       \"p99_latency_ms\",\"max_latency_ms\"\n";
         let table = read(&format!("{header}\"GET\",\"100.5\",\"0.3\",\"0.1\",\"0.2\",\"0.4\",\"0.5\",\"0.6\"\n"));
-        assert_eq!((table.len(), table[0].per_second, table[0].latency_ns.max), (1, Some(100.5), Some(600_000.0)));
+        assert_eq!((table.len(), table[0].per_second, table[0].latency_ns["max"]), (1, Some(100.5), 600_000.0));
         let before_6_2 = read(
             "====== GET ======\n  10 requests completed in 0.00 seconds\n\n99.96% <= 1 milliseconds\n\
                                100.00% <= 2 milliseconds\n70000.00 requests per second\n",
         );
-        assert_eq!((before_6_2[0].per_second, before_6_2[0].latency_ns.p999), (Some(70_000.0), Some(1e6)));
+        assert_eq!((before_6_2[0].per_second, before_6_2[0].latency_ns["p999"]), (Some(70_000.0), 1e6));
         assert_eq!(read("Could not connect to Redis at 127.0.0.1:1: Connection refused\n"), []);
     }
 }

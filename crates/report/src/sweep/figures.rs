@@ -4,7 +4,7 @@ use super::axes::Key;
 use super::summary::{Sweep, SweepOperation, SweepPoint, SweepWork};
 use crate::figure::{PanelFigure, PanelLine, PanelPoint, PlotPanel, left_out};
 use crate::latencies::MEASURED;
-use crate::limits::{FIGURE_COMMON, FIGURE_NEGLIGIBLE, PANEL_BOUNDS};
+use crate::limits::{FIGURE_COMMON, PANEL_BOUNDS};
 use crate::summary::{RoleName, RunMix, distinct, is_one_mix, listed};
 use crate::sums::kind;
 use crate::text::distribution::{self, bounds, count_within};
@@ -55,22 +55,18 @@ pub(super) fn has_one_mix(sweep: &Sweep) -> bool {
     is_one_mix(&points.map(mix).collect::<Vec<_>>())
 }
 
-/// Returns the notable operations of a point: nearly all of its bytes, and the frequent ones.
-pub(super) fn shown(point: &SweepPoint) -> impl Iterator<Item = &SweepOperation> {
+/// Returns the frequent operations of a point, and those with at least one in `negligible` of its bytes.
+pub(super) fn notable(point: &SweepPoint, negligible: u64) -> impl Iterator<Item = &SweepOperation> {
     let bytes: f64 = point.operations.iter().map(total_bytes).sum();
     let count: f64 = point.operations.iter().map(|operation| operation.count.median).sum();
     point.operations.iter().filter(move |operation| {
-        total_bytes(operation) * FIGURE_NEGLIGIBLE as f64 >= bytes
-            || operation.count.median * FIGURE_COMMON as f64 >= count
+        total_bytes(operation) * negligible as f64 >= bytes || operation.count.median * FIGURE_COMMON as f64 >= count
     })
 }
 
 /// Returns the operations that a point is about. A benchmark's initial query is none.
 fn common(point: &SweepPoint) -> impl Iterator<Item = &SweepOperation> {
-    let bytes: f64 = point.operations.iter().map(total_bytes).sum();
-    let count: f64 = point.operations.iter().map(|operation| operation.count.median).sum();
-    let most = FIGURE_COMMON as f64;
-    point.operations.iter().filter(move |of| total_bytes(of) * most >= bytes || of.count.median * most >= count)
+    notable(point, FIGURE_COMMON)
 }
 
 /// Returns the kinds of operations, with the names that the systems give them (`GET or SELECT`).

@@ -1,11 +1,12 @@
 //! Tables of a sweep: bytes, latencies, whole runs and the command's own reports, with a row per combination of values.
 
-use super::figures::shown;
+use super::figures::notable;
 use super::summary::{LATENCIES, Sweep, SweepOperation, SweepPoint, SweepWork};
 use crate::bounds::AT_LEAST;
 use crate::clean::clean;
 use crate::document::Section;
 use crate::grid::{Column, Grid};
+use crate::limits::FIGURE_NEGLIGIBLE;
 use crate::number::{DASH, decimal, grouped, significant};
 use crate::summary::distinct;
 use crate::text::distribution;
@@ -83,7 +84,8 @@ fn within(sweep: &Sweep) -> Section {
         .points
         .iter()
         .flat_map(|point| {
-            shown(point).map(|one| ([keys(point), vec![label(sweep, one)]].concat(), &*one.latency_within))
+            notable(point, FIGURE_NEGLIGIBLE)
+                .map(|one| ([keys(point), vec![label(sweep, one)]].concat(), &*one.latency_within))
         })
         .filter(|(_, within)| !within.is_empty())
         .collect();
@@ -182,7 +184,11 @@ fn by_operation(sweep: &Sweep, cells: impl Fn(&SweepPoint, &SweepOperation) -> V
         row.extend(cells(point, operation));
         row
     };
-    sweep.points.iter().flat_map(|point| shown(point).map(|one| row(point, one)).collect::<Vec<_>>()).collect()
+    sweep
+        .points
+        .iter()
+        .flat_map(|point| notable(point, FIGURE_NEGLIGIBLE).map(|one| row(point, one)).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Marks a byte or frame figure of a point whose captures had losses.

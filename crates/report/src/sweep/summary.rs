@@ -5,7 +5,7 @@ use crate::bounds::losses;
 use crate::figure::ChartAxes;
 use crate::run::{NamedRun, RunGroup};
 use crate::summary::{
-    CpuUnit, RoleName, both_sides, distinct, failed_command, per_operation, present, syscalls_per_operation,
+    CpuUnit, RoleName, both_sides, distinct, failed_command, grouped_by, per_operation, syscalls_per_operation,
     whole_run_counters, workload, workload_count,
 };
 use crate::text::distribution::count_within;
@@ -120,14 +120,9 @@ impl Sweep {
     /// A sentence about an axis that these runs do not have.
     pub fn new(groups: &[RunGroup], axes: &ChartAxes) -> Result<Self, String> {
         let keys = axes::chosen(groups, axes)?;
-        let mut places: Vec<(Vec<Option<String>>, Vec<&NamedRun>)> = Vec::new();
-        for (group, named) in groups.iter().flat_map(|group| group.runs.iter().map(move |named| (group, named))) {
-            let values: Vec<Option<String>> = keys.all().map(|key| axes::value(group, named, &key.name)).collect();
-            match places.iter_mut().find(|(place, _)| *place == values) {
-                Some((_, runs)) => runs.push(named),
-                None => places.push((values, vec![named])),
-            }
-        }
+        let all = groups.iter().flat_map(|group| group.runs.iter().map(move |named| (group, named)));
+        let values = |group, named| keys.all().map(|key| axes::value(group, named, &key.name)).collect();
+        let mut places = grouped_by(all.map(|(group, named)| (values(group, named), named)));
         let rank = |(values, _): &(Vec<Option<String>>, Vec<&NamedRun>)| -> Vec<Option<usize>> {
             let place =
                 |(key, value): (&Key, &Option<String>)| key.values.iter().position(|of| Some(of) == value.as_ref());
@@ -185,7 +180,8 @@ fn spread<T>(of: &[T], figure: impl Fn(&T) -> Result<f64, String>) -> Measured<S
 }
 
 fn total(runs: &[&Run]) -> SweepTotal {
-    let whole = |of: fn(&Run) -> &Measured<f64>| spread(runs, |run| present(of(run)).copied().map_err(str::to_owned));
+    let whole =
+        |of: fn(&Run) -> &Measured<f64>| spread(runs, |run| of(run).as_result().copied().map_err(str::to_owned));
     let cost = |run: &&&Run| run.whole.wire_bytes_per_operation.value().copied();
     let mut costs: Vec<_> = runs.iter().filter_map(|run| Some((cost(&run)?, run))).collect();
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -336,7 +332,7 @@ fn reported(runs: &[&[ReportedTest]]) -> Vec<SweepReported> {
         SweepReported {
             program: program.to_owned(),
             name: name.to_owned(),
-            per_second: spread(&tests, |test| present(&test.per_second).copied().map_err(str::to_owned)),
+            per_second: spread(&tests, |test| test.per_second.as_result().copied().map_err(str::to_owned)),
             latency_ns: ReportedTest::LATENCIES
                 .map(|name| spread(&tests, |test| test.latency_ns.get(name).copied().ok_or_else(absent))),
         }

@@ -3,7 +3,7 @@
 use crate::document::Section;
 use crate::grid::Grid;
 use crate::number::{DASH, decimal, grouped};
-use crate::summary::{CpuUnit, RoleName, counters_only, present, window_ns};
+use crate::summary::{CpuUnit, RoleName, counters_only, window_ns};
 use overhead_model::Run;
 use overhead_model::record::{Role, Syscall};
 use std::cmp::Reverse;
@@ -38,8 +38,8 @@ fn totals(run: &Run, roles: &[(&str, &Role)]) -> Grid {
             Ok([user, kernel]) => [user + kernel, user, kernel].map(|ns| decimal(ns as f64 / 1e6)),
             Err(_) => [DASH; 3].map(str::to_owned),
         });
-        let switches = present(&role.context_switches).map(|n| n.voluntary + n.involuntary);
-        let socket = present(&role.socket);
+        let switches = role.context_switches.as_result().map(|n| n.voluntary + n.involuntary);
+        let socket = role.socket.as_result();
         let rest = [switches, socket.map(|socket| socket.send_bytes), socket.map(|socket| socket.recv_bytes)];
         cells.extend(rest.map(|figure| figure.map_or_else(|_| DASH.to_owned(), grouped)));
         cells
@@ -55,7 +55,7 @@ fn calls(run: &Run, roles: &[(&str, &Role)]) -> Grid {
         calls.sort_by_key(|(_, call)| Reverse(call.count));
         rows.extend(calls.into_iter().map(|(call, counted)| {
             let each =
-                present(&counted.ns).ok().filter(|_| counted.count > 0).map(|ns| *ns as f64 / counted.count as f64);
+                counted.ns.as_result().ok().filter(|_| counted.count > 0).map(|ns| *ns as f64 / counted.count as f64);
             vec![
                 (*name).to_owned(),
                 call.to_owned(),

@@ -4,8 +4,9 @@
 use super::{projection, sampled};
 use crate::bounds::LowerBounds;
 use crate::run::NamedRun;
+use overhead_model::csv::ABSENT;
 use overhead_model::record::{
-    By, Container, Counters, Distribution, Estimate, FieldRow, Latency, OperationRow, OperationWork, ProjectedRow,
+    By, Container, CycleSource, Distribution, Estimate, FieldRow, Latency, OperationRow, OperationWork, ProjectedRow,
     Role, RowTotals, View, ViewRow,
 };
 use overhead_model::{Account, Csv, Measured, Run, Side};
@@ -71,9 +72,6 @@ const SAMPLED: [&str; 2] = ["sampled_windows", "sampled_share"];
 /// Rates of a whole run.
 const SAMPLED_OF_RUN: [&str; 2] = ["frames_per_second", "wire_bytes_per_second"];
 const SOFTIRQ: [&str; 4] = ["softirq_rx_count", "softirq_rx_ns", "softirq_tx_count", "softirq_tx_ns"];
-/// Names of a row's missing quantities, with reasons.
-const ABSENT: &str = "unavailable";
-
 /// Formats runs as RFC 4180 text with a header line. Sizes are bytes, times nanoseconds. The `wire_bytes` of all rows of a run
 /// add up to the bytes of its frames.
 pub fn csv(runs: &[NamedRun]) -> String {
@@ -89,8 +87,7 @@ pub fn csv(runs: &[NamedRun]) -> String {
                 both_sides(&mut table, [name, "operation"], &row.into(), Some(row), LowerBounds::new(run));
             }
         }
-        let other = table.row().text("run", name).text("row", "other");
-        other.number("wire_bytes", run.ledger.other).end();
+        table.row().text("run", name).text("row", "other").number("wire_bytes", run.ledger.other);
         counter_rows(&mut table, name, run);
         sampled_rows(&mut table, name, run);
         for row in run.projection.iter().flat_map(|projection| &projection.operations) {
@@ -161,38 +158,37 @@ fn both_sides(
         totals;
     let class = class.map_or("", |class| class.name());
     for (side, totals) in [(Side::Request, request), (Side::Response, response)] {
-        let cells = table.row().text("run", run).text("row", kind).text("protocol", protocol).text("class", class);
-        let cells = cells.text("operation", name).text("via", via).text("side", side.name());
+        keyed(table, [run, kind, protocol, class, name, via]).text("side", side.name());
         let counts = [*count, *unsolicited, *errors, *unanswered, *no_reply, totals.frames];
-        let cells = COUNTS.into_iter().zip(counts).fold(cells, |cells, (name, count)| cells.number(name, count));
-        let mut cells = cells.maybe("rows", operation.is_none().then_some(*rows));
-        let mut reasons = Reasons::default();
+        table.numbers("", COUNTS.into_iter().zip(counts)).maybe("rows", operation.is_none().then_some(*rows));
         if side == Side::Request {
-            cells = cells.maybe(ROUND_TRIPS, reasons.value(ROUND_TRIPS, round_trips));
+            table.measured(ROUND_TRIPS, round_trips);
         }
-        if let Some(prepare) = prepare.as_ref().and_then(|prepare| reasons.value("prepare", prepare)) {
-            let bytes = if side == Side::Request { &prepare.request } else { &prepare.response }.wire_bytes;
-            cells = cells.number(PREPARE[0], prepare.count).number(PREPARE[1], bytes);
+        if let Some(prepare) = prepare.as_ref().and_then(|prepare| table.value("prepare", prepare)) {
+            let bytes = [&prepare.request, &prepare.response][side as usize].wire_bytes;
+            table.number(PREPARE[0], prepare.count).number(PREPARE[1], bytes);
         }
         if let Some(reason) = &totals.unseen {
-            reasons.0.push(format!("{}: {reason}", side.name()));
+            table.value(side.name(), &Measured::<u64>::unavailable(reason));
         } else {
-            cells = match operation.map(|of| if side == Side::Request { &of.request } else { &of.response }) {
-                Some(of) => sizes(sizes(cells, "wire", &of.wire_bytes), "payload", &of.payload_bytes),
-                None => cells.number("wire_bytes", totals.wire_bytes).number("payload_bytes", totals.payload_bytes),
-            };
-            let accounts = totals.accounts.iter();
-            cells = accounts.fold(cells, |cells, (account, bytes)| cells.number(account.name(), bytes));
+            if let Some(operation) = operation {
+                let of = [&operation.request, &operation.response][side as usize];
+                sizes(table, "wire_", &of.wire_bytes);
+                sizes(table, "payload_", &of.payload_bytes);
+            } else {
+                table.number("wire_bytes", totals.wire_bytes).number("payload_bytes", totals.payload_bytes);
+            }
+            table.numbers("", totals.accounts.iter().map(|(account, bytes)| (account.name(), bytes)));
         }
-        cells = cells.number(BOUNDS[0], bounds.wire).number(BOUNDS[1], bounds.payload);
-        if let Some(times) = reasons.value("latency_ns", latency_ns) {
-            cells = latency(cells, times);
+        table.number(BOUNDS[0], bounds.wire).number(BOUNDS[1], bounds.payload);
+        if let Some(times) = table.value("latency_ns", latency_ns) {
+            latency(table, times);
         }
         for (name, text) in [("statement", statement), ("client", client), ("server", server)] {
-            cells = cells.text(name, text.as_deref().unwrap_or_default());
+            table.text(name, text.as_deref().unwrap_or_default());
         }
-        cells = cells.maybe("cost_million", cost.and_then(|cost| cost.per_million_operations));
-        reasons.end(cells.maybe("cost_day", cost.and_then(|cost| cost.per_day)));
+        table.maybe("cost_million", cost.and_then(|cost| cost.per_million_operations));
+        table.maybe("cost_day", cost.and_then(|cost| cost.per_day));
     }
     if let Some(operation) = operation {
         work_and_fields(table, run, operation);
@@ -201,11 +197,12 @@ fn both_sides(
 
 fn work_and_fields(table: &mut Csv, run: &str, row: &OperationRow) {
     for (role, work) in row.kernel.iter().flat_map(|kernel| [("server", &kernel.server), ("client", &kernel.client)]) {
-        kernel_row(keyed(table, run, "kernel", row).text("side", role).number("count", row.count), work);
+        of_operation(table, [run, "kernel"], row).text("side", role).number("count", row.count);
+        kernel_work(table, work);
     }
     for FieldRow { side, account, field, bytes } in row.fields.iter().flatten() {
-        let cells = keyed(table, run, "field", row).text("side", side.name()).text("field", field);
-        cells.number(account.name(), bytes).end();
+        let cells = of_operation(table, [run, "field"], row).text("side", side.name()).text("field", field);
+        cells.number(account.name(), bytes);
     }
 }
 
@@ -218,124 +215,100 @@ fn sampled_columns() -> impl Iterator<Item = String> {
 /// Adds estimates for the whole time: a row for each operation row, and one for the run.
 fn sampled_rows(table: &mut Csv, run: &str, record: &Run) {
     let Some(sample) = &record.sample else { return };
-    let of_run = table.row().text("run", run).text("row", "sampled");
-    let figures = SAMPLED_OF_RUN.into_iter().zip([&sample.frames_per_second, &sample.wire_bytes_per_second]);
-    let of_run = of_run.number(SAMPLED[0], sample.windows).number(SAMPLED[1], sample.covered_share);
-    estimates(of_run, figures);
+    table.row().text("run", run).text("row", "sampled");
+    table.number(SAMPLED[0], sample.windows).number(SAMPLED[1], sample.covered_share);
+    let figures = [&sample.frames_per_second, &sample.wire_bytes_per_second];
+    estimates(table, SAMPLED_OF_RUN.into_iter().zip(figures));
     for row in &record.operations {
         let Some(sampled) = &row.sampled else { continue };
-        let cells = keyed(table, run, "sampled", row).number(SAMPLED[0], sampled.windows);
-        estimates(cells, sampled::FIGURES.into_iter().zip(sampled::figures(sampled)));
+        of_operation(table, [run, "sampled"], row).number(SAMPLED[0], sampled.windows);
+        estimates(table, sampled::FIGURES.into_iter().zip(sampled::figures(sampled)));
     }
 }
 
-fn estimates<'m>(mut cells: Cells<'_>, figures: impl Iterator<Item = (&'static str, &'m Measured<Estimate>)>) {
-    let mut reasons = Reasons::default();
+fn estimates<'m>(table: &mut Csv, figures: impl Iterator<Item = (&'static str, &'m Measured<Estimate>)>) {
     for (name, figure) in figures {
-        let Some(estimate) = reasons.value(name, figure) else { continue };
+        let Some(estimate) = table.value(name, figure) else { continue };
         let Estimate { value, standard_error, low, high } = *estimate;
-        for (part, value) in [("", value), ("_se", standard_error), ("_low", low), ("_high", high)] {
-            cells = cells.number(&format!("sampled_{name}{part}"), value);
-        }
+        let parts = [("", value), ("_se", standard_error), ("_low", low), ("_high", high)];
+        table.numbers(&format!("sampled_{name}"), parts);
     }
-    reasons.end(cells);
 }
 
 /// Adds the modelled link traffic of an operation row, in separate columns.
 fn modelled_rows(table: &mut Csv, run: &str, row: &ProjectedRow) {
     for (side, sums) in [(Side::Request, &row.request), (Side::Response, &row.response)] {
-        let cells = table.row().text("run", run).text("row", "modelled").text("protocol", &row.protocol);
-        let cells = cells.text("class", row.class.name()).text("operation", &row.name).text("via", &row.via);
-        let cells = cells.text("side", side.name()).number("count", row.count);
-        let cells = cells.number("modelled_frames", sums.frames).number("modelled_wire_bytes", sums.wire_bytes);
-        let changed = projection::changed(&sums.accounts).into_iter();
-        changed.fold(cells, |cells, (account, bytes)| cells.number(&format!("modelled_{account}"), bytes)).end();
+        keyed(table, [run, "modelled", &row.protocol, row.class.name(), &row.name, &row.via]);
+        table.text("side", side.name()).number("count", row.count);
+        table.number("modelled_frames", sums.frames).number("modelled_wire_bytes", sums.wire_bytes);
+        table.numbers("modelled_", projection::changed(&sums.accounts));
     }
 }
 
-fn kernel_row(cells: Cells<'_>, work: &Measured<OperationWork>) {
-    let mut reasons = Reasons::default();
-    let Some(work) = reasons.value("kernel", work) else { return reasons.end(cells) };
+fn kernel_work(table: &mut Csv, work: &Measured<OperationWork>) {
+    let Some(work) = table.value("kernel", work) else { return };
     let (own, shared): (f64, f64) = (work.syscalls.values().sum(), work.shared_syscalls.values().sum());
-    let cells = cells.number("kernel_sampled", work.sampled);
-    let time = reasons.value("kernel_on_cpu_ns", &work.time);
-    let times = time.map(|time| [time.on_cpu_ns, time.in_calls_ns, time.shared_ns].map(Some)).unwrap_or_default();
-    let figures = times.into_iter().chain([own, shared, work.divided].map(Some));
-    let named = KERNEL.into_iter().skip(1).zip(figures);
-    let given = named.filter_map(|(name, figure)| Some((name, figure?)));
-    reasons.end(given.fold(cells, |cells, (name, figure)| cells.number(&format!("kernel_{name}"), figure)));
+    let [sampled, times @ .., of_calls, of_shared, divided] = KERNEL;
+    table.numbers("kernel_", [(sampled, work.sampled)]);
+    if let Some(time) = table.value("kernel_on_cpu_ns", &work.time) {
+        table.numbers("kernel_", times.into_iter().zip([time.on_cpu_ns, time.in_calls_ns, time.shared_ns]));
+    }
+    table.numbers("kernel_", [(of_calls, own), (of_shared, shared), (divided, work.divided)]);
 }
 
-type Cells<'a> = overhead_model::csv::CsvRow<'a>;
-
-fn keyed<'a>(table: &'a mut Csv, run: &str, kind: &str, row: &OperationRow) -> Cells<'a> {
-    let cells = table.row().text("run", run).text("row", kind).text("protocol", &row.protocol);
-    cells.text("class", row.class.name()).text("operation", &row.name).text("via", &row.via)
+fn of_operation<'a>(table: &'a mut Csv, [run, kind]: [&str; 2], row: &OperationRow) -> &'a mut Csv {
+    keyed(table, [run, kind, &row.protocol, row.class.name(), &row.name, &row.via])
 }
 
-fn sizes<'a>(cells: Cells<'a>, of: &str, sizes: &Distribution) -> Cells<'a> {
+fn keyed<'a>(table: &'a mut Csv, keys: [&str; 6]) -> &'a mut Csv {
+    KEYS.into_iter().zip(keys).fold(table.row(), |row, (column, key)| row.text(column, key))
+}
+
+fn sizes(table: &mut Csv, of: &str, sizes: &Distribution) {
     let Distribution { total, mean, min, p50, p90, p99, p999, max } = *sizes;
-    let cells = cells.number(&format!("{of}_bytes"), total).number(&format!("{of}_mean"), mean);
-    let rest = SIZES.into_iter().skip(2).zip([min, p50, p90, p99, p999, max]);
-    rest.fold(cells, |cells, (name, value)| cells.number(&format!("{of}_{name}"), value))
+    let [of_total, of_mean, rest @ ..] = SIZES;
+    table.numbers(of, [(of_total, total)]).numbers(of, [(of_mean, mean)]);
+    table.numbers(of, rest.into_iter().zip([min, p50, p90, p99, p999, max]));
 }
 
 /// Leaves times empty if no operation had one.
-fn latency<'a>(cells: Cells<'a>, latency: &Latency) -> Cells<'a> {
-    let cells = cells.number("latency_count", latency.count);
-    if latency.count == 0 {
-        return cells;
-    }
-    let Latency { count: _, mean, min, p50, p90, p99, p999, p9999, max } = *latency;
-    let rest = LATENCY.into_iter().skip(2).zip([min, p50, p90, p99, p999, p9999, max]);
-    let cells = cells.number("latency_mean_ns", mean);
-    rest.fold(cells, |cells, (name, value)| cells.number(&format!("latency_{name}"), value))
-}
-
-/// Optional quantities, with reasons for the missing ones.
-#[derive(Default)]
-struct Reasons(Vec<String>);
-
-impl Reasons {
-    fn value<'m, T>(&mut self, name: &str, measured: &'m Measured<T>) -> Option<&'m T> {
-        self.0.extend(measured.reason().map(|reason| format!("{name}: {reason}")));
-        measured.value()
-    }
-
-    fn end(self, cells: Cells<'_>) {
-        cells.text(ABSENT, &self.0.join("; ")).end();
+fn latency(table: &mut Csv, latency: &Latency) {
+    let Latency { count, mean, min, p50, p90, p99, p999, p9999, max } = *latency;
+    let [of_count, of_mean, rest @ ..] = LATENCY;
+    table.numbers("latency_", [(of_count, count)]);
+    if count > 0 {
+        table.numbers("latency_", [(of_mean, mean)]);
+        table.numbers("latency_", rest.into_iter().zip([min, p50, p90, p99, p999, p9999, max]));
     }
 }
 
 fn source_row(table: &mut Csv, name: &str, run: &Run) {
-    let mut reasons = Reasons::default();
-    let mut cells = table.row().text("run", name).text("row", "run");
-    cells = cells.number("ledger_difference", run.ledger.difference);
+    table.row().text("run", name).text("row", "run").number("ledger_difference", run.ledger.difference);
     for (name, value) in &run.parameters {
         let column = parameter(name);
         // Keep numbers as numbers, including negative ones.
         let is_number = value.parse::<f64>().is_ok();
-        cells = if is_number { cells.number(&column, value) } else { cells.text(&column, value) };
+        if is_number {
+            table.number(&column, value)
+        } else {
+            table.text(&column, value)
+        };
     }
     for (column, figure) in SOURCE {
-        cells = cells.maybe(column, reasons.value(column, &figure(run)));
+        table.measured(column, &figure(run));
     }
     if let Some(cost) = &run.observer.watching {
         for (column, spread) in WATCHING.into_iter().zip([&cost.throughput_share, &cost.cpu_ns_per_operation]) {
-            cells = cells.maybe(column, reasons.value(column, spread).map(|spread| spread.median));
+            let spread = table.value(column, spread);
+            table.maybe(column, spread.map(|spread| spread.median));
         }
     }
-    if let Some(counters) = reasons.value("counters", &run.counters) {
-        cells = softirqs(cells, counters, &mut reasons);
+    let Some(counters) = table.value("counters", &run.counters) else { return };
+    table.number("window_ns", counters.window_ns);
+    if let Some(softirq) = table.value("softirq", &counters.softirq) {
+        let numbers = [softirq.rx_count, softirq.rx_ns, softirq.tx_count, softirq.tx_ns];
+        table.numbers("", SOFTIRQ.into_iter().zip(numbers));
     }
-    reasons.end(cells);
-}
-
-fn softirqs<'a>(cells: Cells<'a>, counters: &Counters, reasons: &mut Reasons) -> Cells<'a> {
-    let cells = cells.number("window_ns", counters.window_ns);
-    let Some(softirq) = reasons.value("softirq", &counters.softirq) else { return cells };
-    let numbers = [softirq.rx_count, softirq.rx_ns, softirq.tx_count, softirq.tx_ns];
-    SOFTIRQ.into_iter().zip(numbers).fold(cells, |cells, (column, number)| cells.number(column, number))
 }
 
 /// Adds a row per role and per system call. An unmeasured role gets a row with the reason.
@@ -347,53 +320,39 @@ fn counter_rows(table: &mut Csv, run: &str, record: &Run) {
         [(of("server"), &counters.server), (of("client"), &counters.client)]
     });
     for (name, measured) in whole.into_iter().chain(each) {
-        let mut reasons = Reasons::default();
-        let cells = table.row().text("run", run).text("row", "counters").text("side", &name);
-        let Some(role) = reasons.value("counters", measured) else {
-            reasons.end(cells);
-            continue;
-        };
-        let cells = work(cells.number("window_ns", counters.window_ns), role, &mut reasons);
-        reasons.end(cells);
+        table.row().text("run", run).text("row", "counters").text("side", &name);
+        let Some(role) = table.value("counters", measured) else { continue };
+        work(table.number("window_ns", counters.window_ns), role);
         for (call, counted) in &role.syscalls {
-            let mut reasons = Reasons::default();
-            let cells = table.row().text("run", run).text("row", "syscall").text("side", &name);
-            let cells = cells.text("syscall", call).number("syscalls", counted.count);
-            let cells = cells.number("syscall_errors", counted.errors);
-            let ns = reasons.value("syscall_ns", &counted.ns);
-            reasons.end(cells.maybe("syscall_ns", ns));
+            table.row().text("run", run).text("row", "syscall").text("side", &name).text("syscall", call);
+            table.number("syscalls", counted.count).number("syscall_errors", counted.errors);
+            table.measured("syscall_ns", &counted.ns);
         }
     }
 }
 
-fn work<'a>(cells: Cells<'a>, role: &Role, reasons: &mut Reasons) -> Cells<'a> {
+fn work(table: &mut Csv, role: &Role) {
     let pids: Vec<String> = role.pids.iter().map(u32::to_string).collect();
     let containers: Vec<String> = role.containers.iter().map(Container::full_name).collect();
-    let mut cells = cells.text("pids", &pids.join(" ")).text("containers", &containers.join(" "));
-    if let Some(cycles) = reasons.value("cycles", &role.cycles) {
-        let source =
-            if cycles.source == overhead_model::record::CycleSource::Hardware { "hardware" } else { "reference" };
-        cells = cells.number("cycles_user", cycles.user).number("cycles_kernel", cycles.kernel);
-        cells = cells.text("cycles_source", source);
+    table.text("pids", &pids.join(" ")).text("containers", &containers.join(" "));
+    if let Some(cycles) = table.value("cycles", &role.cycles) {
+        let source = if cycles.source == CycleSource::Hardware { "hardware" } else { "reference" };
+        table.number("cycles_user", cycles.user).number("cycles_kernel", cycles.kernel).text("cycles_source", source);
     }
-    if let Some(time) = reasons.value("on_cpu_ns", &role.on_cpu_ns) {
-        cells = cells.number("on_cpu_user_ns", time.user).number("on_cpu_kernel_ns", time.kernel);
-        cells = cells.text("on_cpu_split", &time.split.method);
+    if let Some(time) = table.value("on_cpu_ns", &role.on_cpu_ns) {
+        table.number("on_cpu_user_ns", time.user).number("on_cpu_kernel_ns", time.kernel);
+        table.text("on_cpu_split", &time.split.method);
     }
-    if let Some(switches) = reasons.value("context_switches", &role.context_switches) {
-        cells = cells.number("switches_voluntary", switches.voluntary);
-        cells = cells.number("switches_involuntary", switches.involuntary);
+    if let Some(switches) = table.value("context_switches", &role.context_switches) {
+        table.numbers("switches_", [("voluntary", switches.voluntary), ("involuntary", switches.involuntary)]);
     }
-    cells = cells.number("threads", role.threads);
-    cells = cells.maybe("busiest_thread_ns", reasons.value("busiest_thread_ns", &role.busiest_thread_ns));
-    cells = cells.maybe("migrations", reasons.value("migrations", &role.migrations));
-    cells = cells.maybe("wakeups", reasons.value("wakeups", &role.wakeups));
-    if let Some(socket) = reasons.value("socket", &role.socket) {
-        cells = cells.number("socket_send_calls", socket.send_calls).number("socket_send_bytes", socket.send_bytes);
-        cells = cells.number("socket_recv_calls", socket.recv_calls).number("socket_recv_bytes", socket.recv_bytes);
+    table.number("threads", role.threads).measured("busiest_thread_ns", &role.busiest_thread_ns);
+    table.measured("migrations", &role.migrations).measured("wakeups", &role.wakeups);
+    if let Some(socket) = table.value("socket", &role.socket) {
+        table.number("socket_send_calls", socket.send_calls).number("socket_send_bytes", socket.send_bytes);
+        table.number("socket_recv_calls", socket.recv_calls).number("socket_recv_bytes", socket.recv_bytes);
     }
-    cells = cells.maybe("retransmissions", reasons.value("retransmissions", &role.retransmissions));
-    cells = cells.maybe("coverage", reasons.value("coverage", &role.coverage));
-    cells = cells.maybe("captured_share", reasons.value("captured_share", &role.captured_share));
-    cells.text("withheld", role.withheld.as_deref().unwrap_or_default())
+    table.measured("retransmissions", &role.retransmissions).measured("coverage", &role.coverage);
+    table.measured("captured_share", &role.captured_share);
+    table.text("withheld", role.withheld.as_deref().unwrap_or_default());
 }

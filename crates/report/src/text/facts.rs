@@ -5,8 +5,8 @@ use crate::document::{COMMAND, Fact};
 use crate::limits::FIGURE_NEGLIGIBLE;
 use crate::number::{counted, decimal, duration, grouped, percent, with_digits};
 use crate::summary::{
-    CpuUnit, RoleName, RoleWork, both_sides, counters_only, per_operation, present, syscalls_per_operation, window_ns,
-    work, workload,
+    CpuUnit, RoleName, RoleWork, both_sides, counters_only, per_operation, syscalls_per_operation, window_ns, work,
+    workload,
 };
 use overhead_model::record::{CycleSource, Interface, Observer, Role, SourceKind, WatchingCost};
 use overhead_model::{Measured, Run, Spread};
@@ -44,7 +44,7 @@ pub(crate) fn measuring(run: &Run) -> Vec<Fact> {
         };
         Some(Fact::new(&of.label, text))
     };
-    let mut facts: Vec<Fact> = match present(&run.counters) {
+    let mut facts: Vec<Fact> = match run.counters.as_result() {
         Err(reason) => vec![Fact::new("work", format!("not measured: {reason}"))],
         Ok(_) => work(run).into_iter().filter_map(in_words).chain([Fact::new("cycles", cycle_label(run))]).collect(),
     };

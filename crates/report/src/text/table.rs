@@ -9,8 +9,7 @@ use crate::grid::{Grid, Style};
 use crate::number::{DASH, counted, decimal, grouped, money, percent, significant, with_digits};
 use crate::run::NamedRun;
 use crate::summary::{
-    self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, present, syscalls_per_operation, window_ns,
-    workload_count,
+    self, CpuUnit, RoleName, RoleWork, counters_only, per_operation, syscalls_per_operation, window_ns, workload_count,
 };
 use crate::view::ranked_rows;
 use overhead_model::record::{BillingPeriod, By, CycleSource, OperationRow, Price, Role, SideSums, ViewRow};
@@ -271,7 +270,8 @@ pub(crate) fn is_reference(run: &Run) -> bool {
 fn role_cells(label: &str, role: &Role, count: u64) -> Vec<String> {
     let mean = |total: u64| per_operation(total, count).map_or_else(|| DASH.to_owned(), significant);
     let syscalls = syscalls_per_operation(role, count).map_or_else(|| DASH.to_owned(), |n| with_digits(n, 2));
-    let switches = present(&role.context_switches).ok().and_then(|n| per_operation(n.voluntary + n.involuntary, count));
+    let switches =
+        role.context_switches.as_result().ok().and_then(|n| per_operation(n.voluntary + n.involuntary, count));
     let unit = match role.cycles.value().map(|cycles| cycles.source) {
         Some(CycleSource::Hardware) => CpuUnit::Hardware,
         _ => CpuUnit::Reference,

@@ -30,7 +30,7 @@ fn text(template: &str) -> String {
 fn a_figure_in_a_sentence_is_the_records() {
     let row = &study().cells[0].run.operations.iter().find(|row| row.name == "GET").unwrap().clone();
     let wire = (row.request.accounts.total() + row.response.accounts.total()) as f64 / row.samples() as f64;
-    let wanted = format!("**{}** in {}\n", number::bytes(&wire.into()).unwrap(), row.name);
+    let wanted = format!("**{}** in {}\n", overhead_report::text::number::bytes_label(wire), row.name);
     assert_eq!(text("**{{ only(pipeline=1).row.wire | bytes }}** in {{ only(pipeline=1).row.name }}"), wanted);
 }
 
