@@ -48,7 +48,7 @@ impl ServerEnd {
 /// The servers that listen on this host, and the ports to follow.
 #[derive(Default)]
 pub struct WatchedServers {
-    databases: Vec<Database>,
+    pub databases: Vec<Database>,
     /// Databases that have started or ended since the last search, the newest last. Traffic may name them for a while.
     noted: Vec<Database>,
     /// Other ports that the user named.
@@ -185,10 +185,6 @@ impl WatchedServers {
             self.groups = before.groups.into_iter().chain(std::mem::take(&mut self.groups)).collect();
         }
     }
-
-    pub fn databases(&self) -> &[Database] {
-        &self.databases
-    }
 }
 
 /// Returns the ports of these servers that are not databases, at both ends. Process 1 may hold sockets for databases that it starts later.
@@ -277,7 +273,7 @@ mod tests {
         let end = ServerEnd::new("10.0.0.1:7777".parse().unwrap(), 7);
         assert!(before.note(vec![server(4_000_000, "redis-server", 7777)]));
         servers.remember(before);
-        assert_eq!((servers.system(&end), servers.databases().len()), ("redis", 0));
+        assert_eq!((servers.system(&end), servers.databases.len()), ("redis", 0));
         assert!(!servers.note(vec![server(4_000_001, "nginx", 7777)]));
         assert_eq!(servers.system(&end), "");
     }

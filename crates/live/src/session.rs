@@ -220,7 +220,7 @@ impl CaptureSession {
         let mut deadline = limits.duration.map(|duration| tokio::time::Instant::now() + before + duration);
         let own_child = child.as_ref().and_then(Child::id);
         self.end = loop {
-            if let Some(asked) = signals.end.first_request() {
+            if let Some(asked) = signals.end.first {
                 break CaptureEnd::Asked(asked);
             }
             tokio::select! {
