@@ -28,7 +28,7 @@ impl TlsLayer {
         let is_met_open = met.as_ref().is_some_and(|met| met.is_mid_stream);
         Self {
             session: TlsSession::new(keys, met),
-            records: if is_met_open { RecordOperations::after_handshake() } else { RecordOperations::default() },
+            records: RecordOperations::new(is_met_open),
             weaves: [PostingWeave::default(), PostingWeave::default()],
             closing: DeferredCloses::default(),
             text: Vec::new(),
@@ -97,18 +97,14 @@ impl TlsLayer {
                     out.note(Note::Undecryptable(reason));
                 }
                 // Of a connection of which only a part is captured, the record may be the first of several.
-                if self.is_decrypting(side) || (self.session.is_part() && header.kind() == APPLICATION_DATA) {
+                if self.weaves[side as usize].end() > 0 || (self.session.is_part() && header.kind() == APPLICATION_DATA)
+                {
                     self.interrupt(inner, out);
                 }
                 return self.records.post(side, header, input, out);
             }
         }
         out.pass(header.total());
-    }
-
-    /// Returns whether `side` has any decoded content.
-    fn is_decrypting(&self, side: Side) -> bool {
-        self.weaves[side as usize].end() > 0
     }
 
     /// Pushes a record of application data whose content is decoded later. The server's first one ends the handshake.

@@ -137,8 +137,7 @@ pub fn check(
     let found: Vec<FoundOperation> = finder.fitting().collect();
     assert!(found.iter().map(|found| found.number).eq(1..=finder.count()), "numbers have no holes");
     let recorders = found.iter().map(|found| OperationRecorder::new(found.connection, found.op)).collect();
-    let recorded =
-        run(frames, selection, keys, Recorders(recorders)).0.into_iter().map(OperationRecorder::into_explained);
+    let recorded = run(frames, selection, keys, Recorders(recorders)).0.into_iter().map(|recorder| recorder.explained);
     let all: Vec<(FoundOperation, ExplainedOperation)> = found.into_iter().zip(recorded).collect();
     for (_, explained) in &all {
         check_one(explained);

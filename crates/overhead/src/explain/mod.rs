@@ -255,10 +255,10 @@ fn explain(input: &InputPlan, keys: &KeyReader, found: FoundOperation, count: u6
     let mut unsaid = Warnings::default();
     let mut recorder = OperationRecorder::new(found.connection, found.op);
     input.explore(&mut recorder, keys, &mut unsaid)?;
-    let explained = recorder.into_explained();
+    let explained = recorder.explained;
     let mut frames = FrameFinder::new(explained.frames());
     input.explore(&mut frames, keys, &mut unsaid)?;
-    Ok(Explanation { found, count, explained, frames: frames.into_frames() })
+    Ok(Explanation { found, count, explained, frames: frames.found })
 }
 
 /// Reports missing parts.
