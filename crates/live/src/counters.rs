@@ -10,7 +10,7 @@ use overhead_kernel::{
 };
 use overhead_model::{Measured, Side, record};
 use overhead_report::Aggregate;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Counters, or the reason why there are none.
 pub struct KernelCounting(Result<Box<KernelCounters>, String>);
@@ -97,17 +97,8 @@ impl KernelCounting {
         })
     }
 
-    /// Also counts these processes as clients.
-    pub fn add_clients(&mut self, pids: &BTreeSet<u32>) {
-        self.add(ProcessRole::Client, pids);
-    }
-
-    /// Also counts these processes as servers.
-    pub fn add_servers<'a>(&mut self, pids: impl IntoIterator<Item = &'a u32>) {
-        self.add(ProcessRole::Server, pids);
-    }
-
-    fn add<'a>(&mut self, role: ProcessRole, pids: impl IntoIterator<Item = &'a u32>) {
+    /// Also counts these processes.
+    pub fn add<'a>(&mut self, role: ProcessRole, pids: impl IntoIterator<Item = &'a u32>) {
         if let Ok(counters) = &mut self.0 {
             for pid in pids {
                 // Fails if the process has ended, which leaves nothing to count.

@@ -25,7 +25,8 @@ pub const PRINTED: [&str; 2] = ["command.out", "command.err"];
 #[derive(Debug)]
 pub struct RunFolder {
     place: OutputFolder,
-    name: String,
+    /// The name of the run: the given name, or else the folder's.
+    pub name: String,
     /// Space reserved for the record, until the record is written.
     reserved: Mutex<Option<ReservedFile>>,
 }
@@ -159,11 +160,6 @@ impl RunFolder {
         )
     }
 
-    /// Returns the name of the run: the given name, or else the folder's.
-    pub fn name(&self) -> String {
-        self.name.clone()
-    }
-
     /// Names the run differently from its folder.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
@@ -186,7 +182,7 @@ impl RunFolder {
             format!("{} cannot be written: {hint}", place.path().join(RECORD).display())
         })?;
         let mut written = WrittenRun { files: vec![record], without_charts: None };
-        match write_report(&[NamedRun::new(self.name(), run.clone())], place) {
+        match write_report(&[NamedRun::new(self.name.clone(), run.clone())], place) {
             Ok(files) => written.files.extend(files),
             Err(error) => written.without_charts = Some(error.to_string()),
         }
