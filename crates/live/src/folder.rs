@@ -1,7 +1,7 @@
 //! The folder of one run. It is made before anything is measured, so that an unwritable place is found before the
 //! benchmark runs.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use overhead_files::{FileOwner, OutputFolder, ReservedFile};
 use overhead_model::Run;
 use overhead_model::record::InputFile;
@@ -51,18 +51,14 @@ impl RunFolder {
         // Files of an earlier run could be mistaken for this run's, if this run keeps no packets or is aborted.
         for name in run_files().map(str::to_owned).chain(rotated(path)).filter(|name| place.holds(name)) {
             let name = name.as_str();
-            if !force {
-                bail!(occupied(path, name));
-            }
+            ensure!(force, occupied(path, name));
             place.remove(name).map_err(|error| unwritable(&path.join(name), &error))?;
         }
         Self::new(place)
     }
 
     fn new(place: OutputFolder) -> Result<Self> {
-        if !place.lock() {
-            bail!("{} was taken by another capture at the same moment: try again", place.path().display());
-        }
+        ensure!(place.lock(), "{} was taken by another capture at the same moment: try again", place.path().display());
         let name = place.path().file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| place.path().display().to_string());
         let folder = Self { place, name, reserved: Mutex::default() };

@@ -144,7 +144,8 @@ impl Cql {
         };
         answered.unwrap_or_else(|| {
             if header.stream >= 0 {
-                self.session.mark_irregular();
+                // Nothing learned from this misuse of stream ids is reused.
+                self.session.memory.change(|_| {});
             }
             let op = out.open();
             let exchange = self.session.unsolicited(op, header);

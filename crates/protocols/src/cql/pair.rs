@@ -186,11 +186,6 @@ impl Session {
         is_little
     }
 
-    /// Changes the state's version after misuse of stream ids, so that nothing learned from this turn is reused.
-    pub fn mark_irregular(&mut self) {
-        self.memory.change(|_| {});
-    }
-
     pub fn open_exchange(&mut self, op: OpId, header: &Header) -> CqlExchange {
         let class = match header.opcode {
             opcode::OPTIONS if self.memory.sent.startup => Class::Background,

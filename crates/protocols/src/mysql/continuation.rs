@@ -64,7 +64,7 @@ impl PlainDecoder {
     /// Charges the operation of the continued message and returns its rest.
     fn charge_rest<R: Reader>(&mut self, out: &mut Out<'_, R>) -> PacketContinuation {
         if out.side() == Side::Response {
-            if let Some(op) = self.pairing.front().map(|front| front.op) {
+            if let Some(op) = self.pairing.queue.front_mut().map(|front| front.op) {
                 out.charge(op);
             } else {
                 self.pairing.stray_answer(out);
