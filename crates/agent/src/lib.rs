@@ -151,7 +151,7 @@ impl Agent {
             let effect = "servers of other users may not be found if they started earlier, so of these only the usual ports count";
             agent.warn_once("servers", format!("{effect}: {reason}"));
         }
-        if !agent.follower.sees_drops() {
+        if !agent.follower.sees_drops {
             say!(
                 "overhead: payload that arrives twice is not counted, and traffic after a close is guessed: this takes Linux 6.11"
             );

@@ -202,11 +202,11 @@ pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
         if !found.contains_key(&(link.ino() as u32))
             && let Ok(namespace) = NetworkNamespace::from_process(pid)
         {
-            found.insert(namespace.number() as u32, Some(namespace));
+            found.insert(namespace.number as u32, Some(namespace));
         }
     }
     for namespace in named_namespaces() {
-        found.entry(namespace.number() as u32).or_insert(Some(namespace));
+        found.entry(namespace.number as u32).or_insert(Some(namespace));
     }
     found
 }
@@ -248,7 +248,7 @@ fn control_groups(containers: &HostContainers) -> HashMap<u64, String> {
         let name = clean(&container.argument());
         container.pids.iter().filter_map(inode).map(|inode| (inode, name.clone())).collect::<Vec<_>>()
     };
-    raised(|| containers.all().iter().flat_map(named).collect())
+    raised(|| containers.all.iter().flat_map(named).collect())
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl WindowPlan {
         let mut counting = Some(counting.start());
         let mut unsure = reading.elapsed();
         let (from_ns, mut due) = (unix_ns(), Instant::now() + self.length);
-        let mut dissector = self.dissector(link_header(source.link_type()), from_ns);
+        let mut dissector = self.dissector(link_header(source.link), from_ns);
         let (mut frames, mut work, mut handed_over) = (0_u64, Ok(None), Instant::now());
         source.wait_until(Some(due));
         loop {

@@ -17,7 +17,7 @@ const UNDECODED: &str = "(undecoded)";
 /// It handles no layer between TCP and the protocol: a direction that turns to TLS is given up.
 #[derive(Debug)]
 pub struct DecoderEngine<D> {
-    decoder: D,
+    pub decoder: D,
     streams: StreamStates,
 }
 
@@ -25,16 +25,6 @@ impl<D: Decoder> DecoderEngine<D> {
     /// `mid_stream` means that the handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         Self { decoder, streams: StreamStates::new(mid_stream) }
-    }
-
-    #[inline]
-    pub fn decoder(&self) -> &D {
-        &self.decoder
-    }
-
-    #[inline]
-    pub fn decoder_mut(&mut self) -> &mut D {
-        &mut self.decoder
     }
 
     #[inline]

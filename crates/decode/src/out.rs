@@ -137,7 +137,7 @@ pub struct Out<'r, R: Reader> {
     side: Side,
     current: Option<OpId>,
     posted: u64,
-    depth: u32,
+    pub depth: u32,
     /// Nothing posted now may vary, or the reader ignores what may: see [`Out::set_read`].
     is_read: bool,
 }
@@ -175,11 +175,6 @@ impl<'r, R: Reader> Out<'r, R> {
         let mut aside = Out::new(self.reader, self.side, current);
         aside.depth = depth;
         aside
-    }
-
-    /// Returns how many groups are open.
-    pub fn depth(&self) -> u32 {
-        self.depth
     }
 
     /// Opens an operation without charging it: see [`Out::charge`].

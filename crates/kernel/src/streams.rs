@@ -122,7 +122,7 @@ pub struct UnixStreams {
     order: StreamOrder,
     /// Last search for pieces that have waited too long, and how many were released early.
     last_check: Instant,
-    early: u64,
+    pub early: u64,
     clock: ClockStamp,
     connections: Option<Link>,
     links: Vec<Link>,
@@ -226,11 +226,6 @@ impl UnixStreams {
     /// Returns whether a piece written up to `time_ns` waits for a call that has not returned.
     pub fn waits_from(&self, time_ns: u64) -> bool {
         self.order.waits_from(time_ns)
-    }
-
-    /// Returns how many pieces were handed on before what their writers had read.
-    pub fn early(&self) -> u64 {
-        self.early
     }
 
     /// Detaches the programs. Captured events can still be polled.

@@ -54,7 +54,7 @@ impl ContainerPlace {
             let connections = raised(|| tcp_connections(pid, &ports)).unwrap_or_default();
             let interfaces = raised(|| list_interfaces(Some(&namespace)))?;
             let is_local = !serving.is_empty() && serving.iter().all(|database| database.is_local());
-            let chosen = choose(&interfaces, &connections, is_local || namespace.is_own())?;
+            let chosen = choose(&interfaces, &connections, is_local || namespace.is_own)?;
             (*interface, elsewhere) = (Some(chosen.name), chosen.elsewhere);
         }
         Ok((Self { container, namespace, servers }, elsewhere))
@@ -252,7 +252,7 @@ impl LivePlan {
         options.buffer_bytes = self.buffer;
         options.filter = KernelFilter::new(self.ports.iter().copied(), self.filter.as_deref());
         let source = raised(|| LiveSource::open(&options))?;
-        let mut about = WriterOptions::new(source.link_type());
+        let mut about = WriterOptions::new(source.link);
         about.interface = self.in_words();
         about.snaplen = options.snaplen;
         source.filter().unwrap_or_default().clone_into(&mut about.filter);

@@ -36,7 +36,7 @@ impl KernelCounting {
             options.client = ProcessSelection::Named("the command's processes did not connect".to_owned());
         }
         if let Some(namespace) = plan.live.namespace() {
-            options.network_namespace = namespace.number() as u32;
+            options.network_namespace = namespace.number as u32;
         }
         if let Some(sockets) = sockets {
             options.sockets = if sockets.are_beside { SocketKinds::Both } else { SocketKinds::Unix };
@@ -87,7 +87,7 @@ impl KernelCounting {
 
     /// Returns a note if no server runs yet.
     pub fn awaited(&self, ports: &[u16]) -> Option<String> {
-        let awaiting = self.0.as_ref().is_ok_and(|counters| counters.is_awaiting());
+        let awaiting = self.0.as_ref().is_ok_and(|counters| counters.awaiting);
         awaiting.then(|| {
             format!(
                 "no process on this host listens on port {} yet: its system calls are counted from when one does (or name \

@@ -30,7 +30,7 @@ impl TcpWitness {
             None => raised(|| TcpFollower::start(&[], true)).map_err(|error| error.to_string()),
         };
         let network_namespace =
-            plan.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
+            plan.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number as u32);
         Self { following, network_namespace, totals: None }
     }
 

@@ -86,7 +86,7 @@ pub struct LiveSource {
     /// Reads the ring instead of libpcap, if possible. Declared before `capture`, which owns the memory.
     ring: Option<PacketRing>,
     capture: Capture<Active>,
-    link: LinkType,
+    pub link: LinkType,
     filter: Option<String>,
     stop: StopHandle,
     /// When a stop was first noticed.
@@ -97,7 +97,7 @@ pub struct LiveSource {
     deadline: Option<Instant>,
     /// Kept only if the ring is read here; libpcap has its own.
     state: LinkState,
-    totals: LiveTotals,
+    pub totals: LiveTotals,
     kernel: KernelStats,
     last_stat: Stat,
     /// Readings of the kernel's counters since the last frame was captured, with their Unix time in nanoseconds.
@@ -148,16 +148,6 @@ impl LiveSource {
             readings: VecDeque::new(),
             at_end: None,
         })
-    }
-
-    /// Returns the totals of the frames delivered.
-    pub fn totals(&self) -> &LiveTotals {
-        &self.totals
-    }
-
-    /// Returns the link type of all frames.
-    pub fn link_type(&self) -> LinkType {
-        self.link
     }
 
     /// Returns the filter given to the kernel; `None` lets everything through.
@@ -218,7 +208,7 @@ impl LiveSource {
 
     /// Returns how often the interface went down, if known: not for loopback and `any`.
     pub fn times_down(&self) -> u32 {
-        self.state.times_down()
+        self.state.times_down
     }
 
     /// Adds the kernel's counts since the last reading. Its counters are 32 bits wide and wrap.

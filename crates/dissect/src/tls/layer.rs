@@ -97,7 +97,8 @@ impl TlsLayer {
                     out.note(Note::Undecryptable(reason));
                 }
                 // Of a connection of which only a part is captured, the record may be the first of several.
-                if self.weaves[side as usize].end() > 0 || (self.session.is_part() && header.kind() == APPLICATION_DATA)
+                if self.weaves[side as usize].end() > 0
+                    || (self.session.met.is_some() && header.kind() == APPLICATION_DATA)
                 {
                     self.interrupt(inner, out);
                 }
@@ -168,7 +169,7 @@ impl TlsLayer {
     }
 
     fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
-        let posted = self.weaves.each_ref().map(PostingWeave::posted);
+        let posted = self.weaves.each_ref().map(|weave| weave.posted);
         self.closing.settle(posted, limit, out);
     }
 

@@ -50,7 +50,7 @@ pub(super) struct TlsSession {
     /// The libraries' objects that derived its secrets.
     objects: SecretObjects,
     /// The connection, if its secrets are kept between captures.
-    met: Option<Box<MetConnection>>,
+    pub(super) met: Option<Box<MetConnection>>,
     client_random: Option<ClientRandom>,
     server: Option<ServerHello>,
     directions: [CipherDirection; 2],

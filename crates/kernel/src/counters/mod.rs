@@ -41,7 +41,7 @@ pub struct KernelCounters {
     /// Slots of processes that the user named.
     explicit: BTreeSet<u32>,
     /// At loading, no process listened on the ports.
-    awaiting: bool,
+    pub awaiting: bool,
     /// At loading, an invisible process of another user listened on the ports.
     hidden: bool,
     /// Warnings about the last record.
@@ -104,11 +104,6 @@ impl KernelCounters {
             return Ok(PortOwners::default());
         }
         discover::owners(&options.ports)
-    }
-
-    /// Returns whether no process listened on the ports at loading. One that does later is still found.
-    pub fn is_awaiting(&self) -> bool {
-        self.awaiting
     }
 
     fn select(&mut self, role: ProcessRole, selection: &ProcessSelection, owners: &BTreeSet<u32>) -> Result<(), Error> {

@@ -151,7 +151,7 @@ impl Http {
                     self.pairing.switch(asked.ok_or(Malformed("not a request line"))?);
                 }
             }
-            if self.pairing.has_switched() {
+            if self.pairing.switched.is_some() {
                 return Ok(self.pairing.foreign(input.available(), out));
             }
         }

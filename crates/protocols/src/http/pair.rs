@@ -23,12 +23,12 @@ impl PendingRequest for HttpPending {
 #[derive(Debug, Default)]
 pub(super) struct HttpPairing {
     pub pending: PendingRequests<HttpPending>,
-    switched: Option<SwitchedProtocol>,
+    pub switched: Option<SwitchedProtocol>,
 }
 
 /// The protocol the connection switched to.
 #[derive(Clone, Copy, Debug)]
-struct SwitchedProtocol {
+pub(super) struct SwitchedProtocol {
     name: &'static str,
     /// The operation its bytes are posted to, once there are any.
     op: Option<OpId>,
@@ -55,11 +55,6 @@ impl HttpPairing {
 
     pub fn switch(&mut self, name: &'static str) {
         self.switched.get_or_insert(SwitchedProtocol { name, op: None });
-    }
-
-    #[inline]
-    pub fn has_switched(&self) -> bool {
-        self.switched.is_some()
     }
 
     /// Posts `len` bytes of the protocol switched to.

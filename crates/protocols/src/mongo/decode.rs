@@ -182,7 +182,7 @@ impl Mongo {
             let mut cursor = Cursor::new(whole, whole.available(), &mut inner);
             self.directions[side as usize].walk.run(&mut cursor);
             cursor.finish();
-            let amounts = weigher.amounts();
+            let amounts = weigher.amounts;
             OperationShares::default().post(&amounts, len, "compressed body", out);
             Ok(())
         })

@@ -107,7 +107,7 @@ impl CompressedLayer {
     fn close<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let side = out.side();
         let closed = std::mem::take(&mut self.directions[side as usize].closed);
-        let recorded = self.directions.each_ref().map(|direction| direction.tape.recorded());
+        let recorded = self.directions.each_ref().map(|direction| direction.tape.recorded);
         for (position, op, outcome) in closed {
             let mut after = recorded;
             after[side as usize] = position;
@@ -190,7 +190,7 @@ impl CompressedDirection {
     }
 
     fn is_front_decoded(&self) -> bool {
-        self.packets.front().is_some_and(|front| self.tape.recorded() - self.played >= front.content)
+        self.packets.front().is_some_and(|front| self.tape.recorded - self.played >= front.content)
     }
 
     /// Reads the content of a packet, and decodes complete plain packets.
@@ -245,13 +245,13 @@ impl CompressedDirection {
     ) -> DecodeStep<()> {
         let content = std::mem::take(&mut self.content);
         let (mut at, mut done) = (0, Ok(()));
-        let (start, mut before) = (self.tape.opened(), 0);
+        let (start, mut before) = (self.tape.opened, 0);
         loop {
             let here = Input { bytes: content.get(at..).unwrap_or_default(), opaque };
             if here.available() == 0 {
                 break;
             }
-            let operations = self.tape.opened() - start;
+            let operations = self.tape.opened - start;
             let may_go_on = expansion.allows_operations(packed, std::mem::replace(&mut before, operations), operations);
             match if self.is_lost {
                 self.search(plain, here, out)
@@ -345,7 +345,7 @@ impl CompressedDirection {
         inner.leave_all();
         self.current = inner.current();
         let posted = inner.posted();
-        let recorded = self.tape.recorded();
+        let recorded = self.tape.recorded;
         self.closed.extend(self.tape.closed().map(|(op, outcome)| (recorded, op, outcome)));
         (result, posted)
     }
@@ -368,7 +368,7 @@ impl CompressedDirection {
         }
         out.leave_all();
         out.release();
-        let position = player.position();
+        let position = player.at;
         self.tape.forget(position);
         self.played += packet.content;
     }
