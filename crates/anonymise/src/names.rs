@@ -114,10 +114,7 @@ fn first_word(text: &str) -> &str {
 
 /// Returns everything but the first and last byte.
 fn inside(token: &mut [u8]) -> &mut [u8] {
-    match token {
-        [_, inside @ .., _] => inside,
-        short => short,
-    }
+    if let [_, inside @ .., _] = token { inside } else { token }
 }
 
 /// Returns the text between quotes, without a prefix.

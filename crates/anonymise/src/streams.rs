@@ -52,6 +52,7 @@ pub struct Streams {
     addresses: Addresses,
     turns: ConnectionStates<CopiedConnection>,
     payload: Vec<Part>,
+    /// The changes since the start of the last frame.
     pub edits: Vec<Edit>,
     pub bytes: Vec<u8>,
     scratch: CopyScratch,

@@ -118,7 +118,9 @@ pub struct PcapngWriter<W: Write> {
     writer: BufWriter<W>,
     /// By interface.
     links: Vec<LinkType>,
+    /// Written so far.
     pub frames: u64,
+    /// Of the file so far, including buffered ones.
     pub bytes: u64,
     first_ns: Option<u64>,
     last_ns: u64,

@@ -96,6 +96,7 @@ impl RunningContainer {
 /// The containers of a host at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct HostContainers {
+    /// In the order of their names.
     pub all: Vec<RunningContainer>,
     /// This process's network namespace.
     own_namespace: Option<u64>,

@@ -137,6 +137,7 @@ pub struct Out<'r, R: Reader> {
     side: Side,
     current: Option<OpId>,
     posted: u64,
+    /// How many groups are open.
     pub depth: u32,
     /// Nothing posted now may vary, or the reader ignores what may: see [`Out::set_read`].
     is_read: bool,
@@ -223,10 +224,7 @@ impl<'r, R: Reader> Out<'r, R> {
 
     #[inline(always)]
     fn charged(&mut self) -> OpId {
-        match self.current {
-            Some(op) => op,
-            None => self.orphan("(undecoded)"),
-        }
+        self.current.unwrap_or_else(|| self.orphan("(undecoded)"))
     }
 
     /// Posts the next `len` bytes to the operation being charged, unless `len` is 0.

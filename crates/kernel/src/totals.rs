@@ -192,6 +192,7 @@ pub struct FollowedTraffic {
 pub struct TcpFollower {
     by_connection: bool,
     every_listener: bool,
+    /// The kernel shows which segments it drops: since Linux 6.11.
     pub sees_drops: bool,
     settings: MapHandle,
     /// By `totals_table`. The table that the programs fill comes first.

@@ -62,10 +62,7 @@ struct BlockHeader {
 impl PcapngReader {
     /// Reads the first section header. Returns what is wrong if it cannot be read.
     pub(super) fn open(&mut self, window: &mut InputWindow) -> io::Result<Option<CutTail>> {
-        Ok(match self.block(window)? {
-            Some(ReadOutcome::End(cut)) => cut,
-            Some(ReadOutcome::Frame(_)) | None => None,
-        })
+        Ok(if let Some(ReadOutcome::End(cut)) = self.block(window)? { cut } else { None })
     }
 
     /// Returns the first frame in `bytes` and the rest after it, if it is a complete enhanced packet block. Anything

@@ -86,6 +86,7 @@ pub struct LiveSource {
     /// Reads the ring instead of libpcap, if possible. Declared before `capture`, which owns the memory.
     ring: Option<PacketRing>,
     capture: Capture<Active>,
+    /// Of all frames.
     pub link: LinkType,
     filter: Option<String>,
     stop: StopHandle,
@@ -97,6 +98,7 @@ pub struct LiveSource {
     deadline: Option<Instant>,
     /// Kept only if the ring is read here; libpcap has its own.
     state: LinkState,
+    /// Of the frames delivered.
     pub totals: LiveTotals,
     kernel: KernelStats,
     last_stat: Stat,
@@ -350,10 +352,7 @@ fn set_filter(on: &mut Capture<Active>, filter: &KernelFilter, link: LinkType) -
 
 /// Converts libpcap's data link number to files'.
 fn link_type(data_link: Linktype) -> LinkType {
-    match data_link.0 {
-        DLT_RAW => LinkType::RAW,
-        number => LinkType(number as u16),
-    }
+    if data_link.0 == DLT_RAW { LinkType::RAW } else { LinkType(data_link.0 as u16) }
 }
 
 /// The capture was opened for nanoseconds, so the microseconds field holds those.

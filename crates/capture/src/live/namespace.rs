@@ -15,7 +15,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct NetworkNamespace {
     file: Arc<File>,
+    /// The inode of `/proc/PID/ns/net`.
     pub number: u64,
+    /// This process is in it.
     pub is_own: bool,
 }
 

@@ -60,6 +60,7 @@ pub struct Finder {
     fitting: BTreeMap<u64, FoundOperation>,
     /// Operations that fit, by their bytes on the wire.
     sizes: BTreeMap<u64, SizedOperation>,
+    /// At most [`limits::NAMES_LISTED`] operation names, with the number of times each occurred.
     pub names: BTreeMap<String, u64>,
     /// The most recent label.
     label: Option<Rc<FoundLabel>>,

@@ -165,10 +165,7 @@ impl Http {
         let (name, statement) =
             if said.is_some() { (name.as_str(), statement.as_str()) } else { ("(bad request)", "") };
         out.label_statement(op, Label { class: Class::Workload, name, via: "", statement });
-        let switches_to = match method {
-            HttpMethod::Connect => Some("a tunnel"),
-            _ => lengths.upgrade,
-        };
+        let switches_to = if method == HttpMethod::Connect { Some("a tunnel") } else { lengths.upgrade };
         self.pairing.request(HttpPending { op, method, switches_to }, out)?;
         (self.request.op, self.request.early, self.request.waits) = (op, None, lengths.waits);
         // Without a length, the next message cannot be found.

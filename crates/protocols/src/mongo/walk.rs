@@ -353,10 +353,7 @@ impl BodyWalk {
 
     /// Returns the role of an `OP_MSG` document.
     fn body_role(&self) -> DocumentRole {
-        match self.side {
-            Some(Side::Request) => DocumentRole::Command,
-            _ => DocumentRole::Reply,
-        }
+        if self.side == Some(Side::Request) { DocumentRole::Command } else { DocumentRole::Reply }
     }
 
     /// Posts one element of a document or array, or its terminator.
@@ -419,10 +416,8 @@ impl BodyWalk {
             BsonLayout::Array => RangeKind::Array,
             _ => RangeKind::Document,
         };
-        let role = match element.field.child {
-            DocumentRole::Batch => self.batch,
-            role => role,
-        };
+        let child = element.field.child;
+        let role = if child == DocumentRole::Batch { self.batch } else { child };
         self.open_document(cursor, kind, role, len)
     }
 
