@@ -140,10 +140,7 @@ fn address(text: &str, port: u16) -> Result<ServerEndpoint> {
         Some(number) => number.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
         None => port,
     };
-    if host.is_empty() {
-        return Err(wrong().into());
-    }
-    Ok(ServerEndpoint::Tcp { host: host.to_owned(), port })
+    if host.is_empty() { Err(wrong().into()) } else { Ok(ServerEndpoint::Tcp { host: host.to_owned(), port }) }
 }
 
 /// Parses `unix:/path` or `unix:///path`, without the prefix.

@@ -315,10 +315,7 @@ impl PlainDecoder {
 
     /// Posts the packet after rows or definitions: `EOF`, or the `OK` that replaced it.
     fn end_result<R: Reader>(&mut self, packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
-        if !packet.is_eof() {
-            return self.ok(c);
-        }
-        eof(packet, c).map(|flags| self.ended(flags))
+        if packet.is_eof() { eof(packet, c).map(|flags| self.ended(flags)) } else { self.ok(c) }
     }
 
     /// Ends a result; another one may follow.
