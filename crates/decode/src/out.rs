@@ -134,7 +134,8 @@ pub trait Reader {
 /// Counts the posted bytes, so that the engine can advance, and holds the operation being charged.
 pub struct Out<'r, R: Reader> {
     reader: &'r mut R,
-    side: Side,
+    /// The direction whose bytes are posted.
+    pub side: Side,
     current: Option<OpId>,
     posted: u64,
     /// How many groups are open.
@@ -148,12 +149,6 @@ impl<'r, R: Reader> Out<'r, R> {
         reader.turn(side);
         let is_read = !reader.wants_free();
         Self { reader, side, current, posted: 0, depth: 0, is_read }
-    }
-
-    /// Returns the direction whose bytes are posted.
-    #[inline]
-    pub fn side(&self) -> Side {
-        self.side
     }
 
     /// Returns the operation being charged.

@@ -135,7 +135,7 @@ impl RunFolder {
         for name in [PART].into_iter().chain(PRINTED) {
             let _ = self.place.remove(name);
         }
-        if self.place.is_new() {
+        if self.place.is_new {
             let _ = std::fs::remove_dir(self.path());
         }
     }
@@ -167,7 +167,7 @@ impl RunFolder {
     pub fn write(&self, run: &Run) -> Result<WrittenRun> {
         let json = text::json(run)?;
         let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let remade = self.place.is_gone().then(|| numbered(self.path(), self.place.owner())).transpose()?;
+        let remade = self.place.is_gone().then(|| numbered(self.path(), self.place.owner)).transpose()?;
         let place = remade.as_ref().unwrap_or(&self.place);
         let record = match reserved.filter(|_| place.holds(PART)) {
             Some(reserved) => place.write_reserved(reserved, RECORD, json.as_bytes()),

@@ -312,7 +312,8 @@ impl BodyWalk {
         match here.first() {
             None => Err(BodyStop::Wait),
             Some(0) => {
-                let role = self.body_role();
+                let asks = self.side == Some(Side::Request);
+                let role = if asks { DocumentRole::Command } else { DocumentRole::Reply };
                 let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
                 self.put(cursor, (Framing, "section kind", 1))?;
                 self.open_document(cursor, RangeKind::Document, role, len)
@@ -349,11 +350,6 @@ impl BodyWalk {
         }
         let role = self.lead.take().unwrap_or(range.role);
         self.open_document(cursor, RangeKind::Document, role, len)
-    }
-
-    /// Returns the role of an `OP_MSG` document.
-    fn body_role(&self) -> DocumentRole {
-        if self.side == Some(Side::Request) { DocumentRole::Command } else { DocumentRole::Reply }
     }
 
     /// Posts one element of a document or array, or its terminator.
