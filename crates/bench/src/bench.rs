@@ -116,7 +116,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
         let done = done.or_else(|error| report.keep_partial(error));
         if let Err(error) = removed {
             say!("overhead bench: {}", sentence(&error));
-            report.set_partial();
+            report.is_partial = true;
         }
         done.and_then(|()| report.finish())
     }

@@ -95,7 +95,7 @@ pub struct LiveSource {
     /// The last call found nothing, so the next one waits first.
     waits: bool,
     /// When waiting for a frame ends at the latest, if set.
-    deadline: Option<Instant>,
+    pub deadline: Option<Instant>,
     /// Kept only if the ring is read here; libpcap has its own.
     state: LinkState,
     /// Of the frames delivered.
@@ -177,11 +177,6 @@ impl LiveSource {
     /// Returns whether the ring is read directly, without libpcap.
     pub fn reads_ring(&self) -> bool {
         self.ring.is_some()
-    }
-
-    /// Makes [`FrameSource::next_frame`] return at this time, if there is no frame. `None` removes the limit.
-    pub fn wait_until(&mut self, deadline: Option<Instant>) {
-        self.deadline = deadline;
     }
 
     /// Waits for the ring, a stop, the deadline, or `WAIT`.
