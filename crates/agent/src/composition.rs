@@ -172,11 +172,11 @@ mod tests {
             growth.extend(late.then(|| (key("10.0.0.1:6379".to_owned()), [3, 4])));
             book.take_growth(growth);
             book.end_period(Duration::from_secs(10), false);
-            assert_eq!(book.by_key.iter().count(), COMPOSITIONS + 1);
+            assert_eq!(book.by_key.len(), COMPOSITIONS + 1);
         }
         let late = book.by_key[&key("10.0.0.1:6379".to_owned())].periods.totals();
         assert_eq!(late.iter().map(|part| part.sides).collect::<Vec<_>>(), [[3, 4]]);
-        let parts = book.by_key.iter().flat_map(|(_, composed)| composed.periods.totals());
+        let parts = book.by_key.values().flat_map(|composed| composed.periods.totals());
         assert_eq!(parts.map(|part| part.wire_bytes).sum::<u64>(), 2_000 * 2 * COMPOSITIONS as u64 + 7);
     }
 }

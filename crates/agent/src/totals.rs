@@ -224,12 +224,7 @@ impl AgentBooks {
                 |(server, _)| server.clone(),
                 |(_, sums), (_, more)| sums.add(more),
             ),
-            borrowed_bytes: self
-                .compositions
-                .by_key
-                .iter()
-                .map(|(_, composed)| composed.periods.borrowed_bytes())
-                .sum(),
+            borrowed_bytes: self.compositions.by_key.values().map(|composed| composed.periods.borrowed_bytes()).sum(),
             spending: self.governor.spending,
             elapsed,
             uncounted: self.uncounted,
@@ -262,7 +257,7 @@ impl AgentBooks {
         let here: BTreeSet<&ServerEnd> =
             self.flows.flows.keys().filter(|flow| flow.at_server).map(|flow| &flow.server).collect();
         let mut parts = Vec::new();
-        for (key, composed) in self.compositions.by_key.iter() {
+        for (key, composed) in &self.compositions.by_key {
             let (server, zones) = (self.server(&key.server), zone_names(&key.zones));
             let at_server = here.contains(&key.server);
             for total in totals(&composed.periods).into_iter().filter(|total| total.wire_bytes > 0) {

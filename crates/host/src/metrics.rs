@@ -277,7 +277,7 @@ pub fn gauge<'a>(
     values: impl IntoIterator<Item = (SeriesLabels<'a>, f64)>,
 ) -> fmt::Result {
     let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    encode_each(family, values, |series, value| series.encode_gauge(value))
+    encode_each(family, values, |series, &value| series.encode_gauge(&value))
 }
 
 /// Writes a counter with its value for each set of labels.

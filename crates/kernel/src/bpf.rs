@@ -104,7 +104,7 @@ impl CounterPrograms {
         refused: Option<&str>,
     ) -> Result<Self, Error> {
         let mut place = MaybeUninit::uninit();
-        let mut open = OverheadSkelBuilder::default().open(&mut place).map_err(Error::loading)?;
+        let mut open = OverheadSkelBuilder::default().open(&mut place).map_err(|error| Error::loading(&error))?;
         configure(&mut open, options, btf, cycles.is_ok());
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -113,8 +113,8 @@ impl CounterPrograms {
                 missing.insert(name, reason);
             }
         }
-        open.maps.totals.set_max_entries(slots() as u32).map_err(Error::loading)?;
-        let mut skeleton = open.load().map_err(Error::loading)?;
+        open.maps.totals.set_max_entries(slots() as u32).map_err(|error| Error::loading(&error))?;
+        let mut skeleton = open.load().map_err(|error| Error::loading(&error))?;
         Self::attach(&mut skeleton, options, cycles, std::mem::take(missing))
     }
 

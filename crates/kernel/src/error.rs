@@ -57,7 +57,7 @@ pub enum Error {
 
 impl Error {
     /// Converts an error of libbpf while loading.
-    pub(crate) fn loading(error: libbpf_rs::Error) -> Self {
+    pub(crate) fn loading(error: &libbpf_rs::Error) -> Self {
         // EPERM means missing privileges; EACCES means that the verifier refused the program. libbpf keeps the number
         // private, but its text ends with the system's message.
         let text = format!("{error:#}");
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_want_of_privilege_is_told_from_a_refused_program() {
-        let loading = |code| Error::loading(libbpf_rs::Error::from_raw_os_error(code));
+        let loading = |code| Error::loading(&libbpf_rs::Error::from_raw_os_error(code));
         assert!(matches!(loading(libc::EPERM), Error::Permission(_)));
         assert!(matches!(loading(libc::EACCES), Error::Load(_)));
     }

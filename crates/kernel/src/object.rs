@@ -48,19 +48,19 @@ pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&st
     }
     for mut map in open.maps_mut() {
         if let Some((_, entries)) = sizes.iter().find(|(name, _)| map.name() == *name) {
-            map.set_max_entries(*entries).map_err(Error::loading)?;
+            map.set_max_entries(*entries).map_err(|error| Error::loading(&error))?;
         }
     }
-    open.load().map_err(Error::loading)
+    open.load().map_err(|error| Error::loading(&error))
 }
 
 fn open(bytes: &[u8]) -> Result<OpenObject, Error> {
-    ObjectBuilder::default().open_memory(bytes).map_err(Error::loading)
+    ObjectBuilder::default().open_memory(bytes).map_err(|error| Error::loading(&error))
 }
 
 /// Checks that this machine can run BPF programs, and loads an object whose programs are all required.
 pub(crate) fn load_whole(bytes: &[u8]) -> Result<Object, Error> {
-    open_whole(bytes)?.load().map_err(Error::loading)
+    open_whole(bytes)?.load().map_err(|error| Error::loading(&error))
 }
 
 /// Checks that this machine can run BPF programs, and opens an object whose programs are all required.

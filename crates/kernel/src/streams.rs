@@ -276,7 +276,7 @@ fn load(options: &StreamOptions) -> Result<Object, Error> {
     let btf = kernel_types()?;
     // A kernel without io_uring has no such writes.
     let is_unused = |name: &str| name.starts_with("io_uring") && !has_tracepoint(&btf, name);
-    let cpus = libbpf_rs::num_possible_cpus().map_err(Error::loading)?.max(1) as u32;
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Error::loading(&error))?.max(1) as u32;
     object::load(OBJECT, is_unused, &[("ring", ring_size(options.ring_bytes)), ("scratches", cpus)])
 }
 
