@@ -66,7 +66,7 @@ struct OwnCostStart {
 
 impl KernelCounters {
     /// Loads the programs, and finds and follows the processes of both roles. If nobody listens on the ports yet, a
-    /// later listener is found then; see [`Self::is_awaiting`].
+    /// later listener is found then; see [`Self::awaiting`].
     ///
     /// # Errors
     ///
