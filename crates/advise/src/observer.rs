@@ -128,7 +128,7 @@ impl AdviceObserver {
 
     fn posted(&mut self, side: Side, op: Option<u64>, account: Account, (frame, len): (Option<u64>, u64)) {
         let path = self.path(side);
-        let number = self.turns.connection();
+        let number = self.turns.connection;
         let connection = self.turns.kept();
         let at = connection.protocol.map_or(Protocol::COUNT, |protocol| protocol as usize);
         let wanted = self.wanted.get(path as usize).and_then(|by| by.get(at)).copied().unwrap_or(0);
@@ -169,7 +169,7 @@ impl AdviceObserver {
         if !matches!(account, Account::Control | Account::Retransmission) {
             return;
         }
-        let number = self.turns.connection();
+        let number = self.turns.connection;
         let connection = self.turns.kept();
         let operation = connection.open.get(&op).filter(|_| op.is_some());
         let charge = SeenCharge {
@@ -300,7 +300,7 @@ impl Tally for AdviceObserver {
             open.directions[side as usize].digest = known.then(|| digests.all.finish());
             open.directions[side as usize].text_digest = known.then(|| digests.text.finish());
         }
-        let connection = self.turns.connection();
+        let connection = self.turns.connection;
         let first = self.turns.kept().example.map_or(0, |example| example.frame);
         let example = open.example(first);
         self.add_to_row(row_number, operation, &open, example);
@@ -334,7 +334,7 @@ impl Tally for AdviceObserver {
         {
             self.seen.servers.insert(server.clone());
         }
-        let number = self.turns.connection();
+        let number = self.turns.connection;
         let kept = self.turns.kept();
         let connection = ClosedConnection {
             number,

@@ -3,7 +3,7 @@
 use super::clock::RunningTime;
 use super::config::ArchiveSettings;
 use super::totals::{AgentBooks, ArchiveRows, NamedRows};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
 use overhead_files::{OutputFolder, find_program};
 use overhead_kernel::raised;
@@ -82,9 +82,7 @@ impl AgentArchive {
         let _ = input.write_all(&rows).await;
         drop(input);
         let output = child.wait_with_output().await?;
-        if !output.status.success() {
-            bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
-        }
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
         Ok(())
     }
 }

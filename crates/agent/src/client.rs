@@ -2,7 +2,7 @@
 
 use crate::config::AgentToken;
 use crate::otlp::http_client;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, ensure};
 use overhead_model::agent_rows::AgentRows;
 use overhead_model::exit::StatusFault;
 use std::path::Path;
@@ -34,9 +34,7 @@ impl AgentClient {
         let fix = || format!("--agent {}: no agent answers there: start one, or name its address", self.address);
         let mut response = request.call().with_context(fix)?;
         let text = response.body_mut().with_config().limit(LARGEST).read_to_string().with_context(fix)?;
-        if !response.status().is_success() {
-            bail!("--agent {}: {}", self.address, text.trim());
-        }
+        ensure!(response.status().is_success(), "--agent {}: {}", self.address, text.trim());
         serde_json::from_str(&text).map_err(|_| anyhow!(fix()))
     }
 }

@@ -46,7 +46,7 @@ impl ComposedTraffic {
 pub struct CompositionBook {
     statements: usize,
     #[serde(with = "overhead_model::pairs")]
-    by_key: BTreeMap<ComposedKey, ComposedTraffic>,
+    pub by_key: BTreeMap<ComposedKey, ComposedTraffic>,
     /// Time of this period in which windows sampled operations, by network namespace.
     #[serde(skip)]
     covered: HashMap<u32, Duration>,
@@ -72,10 +72,6 @@ impl CompositionBook {
                 Entry::Occupied(mut other) => other.get_mut().absorb(composed),
             }
         }
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&ComposedKey, &ComposedTraffic)> {
-        self.by_key.iter()
     }
 
     /// Resets the sums of [`CompositionPeriods::latest`].
@@ -176,11 +172,11 @@ mod tests {
             growth.extend(late.then(|| (key("10.0.0.1:6379".to_owned()), [3, 4])));
             book.take_growth(growth);
             book.end_period(Duration::from_secs(10), false);
-            assert_eq!(book.iter().count(), COMPOSITIONS + 1);
+            assert_eq!(book.by_key.len(), COMPOSITIONS + 1);
         }
         let late = book.by_key[&key("10.0.0.1:6379".to_owned())].periods.totals();
         assert_eq!(late.iter().map(|part| part.sides).collect::<Vec<_>>(), [[3, 4]]);
-        let parts = book.iter().flat_map(|(_, composed)| composed.periods.totals());
+        let parts = book.by_key.values().flat_map(|composed| composed.periods.totals());
         assert_eq!(parts.map(|part| part.wire_bytes).sum::<u64>(), 2_000 * 2 * COMPOSITIONS as u64 + 7);
     }
 }

@@ -302,10 +302,8 @@ impl AgentConfig {
         within("budget.throughput", &self.budget.throughput, share(0.5), "more than 0, at most 0.5")?;
         within("statements", &self.statements, 1..=1000, "1 to 1000")?;
         self.ports.iter().try_for_each(|port| within("ports", port, 1.., "1 to 65535"))?;
-        match self.zone_table.keys().find(|key| !key.contains(['.', ':'])) {
-            Some(key) => Err(format!("[zones], {key:?}: not a network: {ABOVE}")),
-            None => Ok(()),
-        }
+        let unknown = self.zone_table.keys().find(|key| !key.contains(['.', ':']));
+        unknown.map_or(Ok(()), |key| Err(format!("[zones], {key:?}: not a network: {ABOVE}")))
     }
 }
 

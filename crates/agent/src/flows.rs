@@ -150,7 +150,7 @@ pub struct FlowBook {
     #[serde(with = "overhead_model::pairs")]
     groups: HashMap<SocketGroup, GroupPlace>,
     #[serde(with = "overhead_model::pairs")]
-    flows: BTreeMap<FlowKey, FlowSums>,
+    pub flows: BTreeMap<FlowKey, FlowSums>,
     /// Bytes of requests and of responses that no composition has yet.
     #[serde(skip)]
     pub growth: BTreeMap<ComposedKey, [u64; 2]>,
@@ -173,10 +173,6 @@ pub struct FlowBook {
 }
 
 impl FlowBook {
-    pub fn flows(&self) -> &BTreeMap<FlowKey, FlowSums> {
-        &self.flows
-    }
-
     /// Adds the traffic since the last reading. Then flows beyond the limits make room.
     pub fn take(&mut self, traffic: &FollowedTraffic, zones: &ZoneMap) {
         let sockets = LocalSockets::new(traffic);
@@ -344,11 +340,8 @@ mod tests {
         book.take(&reading(&[(server, totals(10, 1)), (elsewhere, totals(1, 10))]), &zones);
         // The server's end is read later.
         book.take(&reading(&[(client, totals(2, 20))]), &zones);
-        let flows: Vec<_> = book
-            .flows()
-            .iter()
-            .map(|(key, sums)| (key.at_server, key.client_group, wire_bytes(&sums.totals)))
-            .collect();
+        let flows: Vec<_> =
+            book.flows.iter().map(|(key, sums)| (key.at_server, key.client_group, wire_bytes(&sums.totals))).collect();
         assert_eq!(flows, [(true, 1, [4, 40]), (false, 1, [6, 60])]);
         assert!(book.has_new_namespace());
         assert_eq!([7, 7].map(|number| book.next_namespace(&BTreeSet::from([number, 9]))), [Some(7), None]);
@@ -360,12 +353,12 @@ mod tests {
         let opened = group("10.0.0.1:6379", "10.0.0.9:0", true);
         let adopted = SocketGroup { is_adopted: true, ..opened };
         book.take(&reading(&[(opened, totals(1, 1)), (adopted, totals(1, 1))]), &ZoneMap::default());
-        let counts: Vec<_> = book.flows().values().map(|sums| (sums.totals.opened, sums.totals.met_open)).collect();
+        let counts: Vec<_> = book.flows.values().map(|sums| (sums.totals.opened, sums.totals.met_open)).collect();
         assert_eq!(counts, [(1, 1)]);
     }
 
     fn payload(book: &FlowBook) -> u64 {
-        book.flows().values().map(|sums| sums.totals.sent.payload_bytes).sum()
+        book.flows.values().map(|sums| sums.totals.sent.payload_bytes).sum()
     }
 
     #[test]
@@ -376,7 +369,7 @@ mod tests {
             (group("10.99.0.1:0", &server, false), totals(1, 1))
         };
         book.take(&reading(&(0..all).map(flow).collect::<Vec<_>>()), &ZoneMap::default());
-        assert_eq!((book.flows().len(), payload(&book)), (CLIENT_FLOWS + SERVER_FLOWS + 1, all as u64));
+        assert_eq!((book.flows.len(), payload(&book)), (CLIENT_FLOWS + SERVER_FLOWS + 1, all as u64));
         assert_eq!(book.growth.len(), all, "compositions keep the servers apart");
     }
 
@@ -390,14 +383,14 @@ mod tests {
         };
         let has = |book: &FlowBook, client: &str| {
             let client = Some(client.parse().unwrap());
-            book.flows().iter().find(|(key, _)| key.client == client).map(|(_, sums)| sums.totals.sent.payload_bytes)
+            book.flows.iter().find(|(key, _)| key.client == client).map(|(_, sums)| sums.totals.sent.payload_bytes)
         };
         book.take(&reading(&flood(1_000)), &zones);
-        assert_eq!((book.flows().len(), book.evicted, payload(&book)), (CLIENT_FLOWS + 1, 200, 700_000));
+        assert_eq!((book.flows.len(), book.evicted, payload(&book)), (CLIENT_FLOWS + 1, 200, 700_000));
         let late = [flow("127.0.0.1", 3), flow("192.0.2.1", 5)];
         book.take(&reading(&[&flood(1_000)[..], &late].concat()), &zones);
         assert_eq!((has(&book, "127.0.0.1"), has(&book, "192.0.2.1")), (Some(3), Some(5)));
-        assert_eq!((book.flows().len(), payload(&book)), (CLIENT_FLOWS + 1, 1_400_008));
+        assert_eq!((book.flows.len(), payload(&book)), (CLIENT_FLOWS + 1, 1_400_008));
         // An idle client makes room for an active one, and comes back when it is active again.
         for _ in 0..100 {
             book.take(&reading(&flood(1_000)), &zones);
@@ -418,7 +411,7 @@ mod tests {
         };
         let new = |book: &FlowBook| {
             let grown = |sums: &FlowSums| sums.totals.since(&sums.archived).sent.payload_bytes;
-            book.flows().values().map(grown).sum::<u64>()
+            book.flows.values().map(grown).sum::<u64>()
         };
         book.take(&flows(0..CLIENT_FLOWS), &zones);
         assert_eq!(new(&book), 2 * CLIENT_FLOWS as u64);
@@ -439,7 +432,7 @@ mod tests {
         book.rezone(&zones("b"));
         book.take(&traffic, &zones("b"));
         let found: Vec<_> =
-            book.flows().iter().map(|(key, sums)| (key.zones.client.as_deref(), sums.totals.opened)).collect();
+            book.flows.iter().map(|(key, sums)| (key.zones.client.as_deref(), sums.totals.opened)).collect();
         assert_eq!(found, [(Some("a"), 1), (Some("b"), 1)]);
     }
 }

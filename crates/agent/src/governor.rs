@@ -3,9 +3,10 @@
 use super::config::{AgentBudget, AgentWindows};
 use overhead_capture::KernelFilter;
 use overhead_capture::live::{LiveOptions, LiveSource};
+use overhead_host::process_cpu;
 use overhead_reading::time::unix_ns;
 use overhead_reading::{DutyCycle, Windows};
-use rustix::time::{ClockId, clock_gettime};
+
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ impl Governor {
     /// Starts to count. `seed` determines the windows' random times.
     pub fn new(budget: AgentBudget, windows: AgentWindows, seed: u64) -> Self {
         let windows = Windows::new(DutyCycle::new(windows.length, windows.every), seed, unix_ns());
-        let (spending, cpu_before, settled) = (AgentSpending::default(), own_cpu(), Instant::now());
+        let (spending, cpu_before, settled) = (AgentSpending::default(), process_cpu(), Instant::now());
         let tap_ns = tap_cost_ns().unwrap_or(USUAL_TAP_NS);
         let scrapes_before = Duration::ZERO;
         let recent = [0.0; 2];
@@ -77,7 +78,7 @@ impl Governor {
     /// Adds the spending since the last call. A window adds its frames and length. `scrapes` is the CPU time of all scrapes so far:
     /// they put no window off, because any user can make them.
     pub fn settle(&mut self, frames: u64, open: Duration, scrapes: Duration) {
-        let (cpu_now, now) = (own_cpu(), Instant::now());
+        let (cpu_now, now) = (process_cpu(), Instant::now());
         let tap = Duration::from_nanos((frames as f64 * self.tap_ns) as u64);
         let cpu = cpu_now.saturating_sub(self.cpu_before) + tap;
         let kept = (-(now - self.settled).as_secs_f64() / MEMORY.as_secs_f64()).exp();
@@ -113,12 +114,6 @@ impl Governor {
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Returns the CPU time of this process.
-fn own_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 /// Measures how much longer a datagram on loopback takes with a packet socket that captures it; `None` if that fails.

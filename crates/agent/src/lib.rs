@@ -120,7 +120,8 @@ impl Agent {
             config,
         };
         if is_trial {
-            folder.as_deref().map(state::check).transpose()?;
+            // Tests whether a start could use it.
+            folder.as_deref().map(state::load).transpose()?;
         }
         let (state, follower) = match folder.filter(|_| !is_trial) {
             Some(folder) => AgentState::start(&folder, &mut books).map(|(state, follower)| (Some(state), follower))?,
@@ -150,7 +151,7 @@ impl Agent {
             let effect = "servers of other users may not be found if they started earlier, so of these only the usual ports count";
             agent.warn_once("servers", format!("{effect}: {reason}"));
         }
-        if !agent.follower.sees_drops() {
+        if !agent.follower.sees_drops {
             say!(
                 "overhead: payload that arrives twice is not counted, and traffic after a close is guessed: this takes Linux 6.11"
             );
@@ -230,7 +231,7 @@ impl Agent {
     /// Reads totals, captures windows and answers scrapes until a signal or the end of the time.
     async fn watch(&mut self, length: Option<Duration>, reread: Option<RereadConfig<'_>>) -> Result<()> {
         let mut signals = CaptureSignals::new()?;
-        let mut hangup = reread.and_then(|_| signals.end.take_hangup());
+        let mut hangup = reread.and_then(|_| signals.end.hangup.take());
         let deadline = length.map(|length| tokio::time::Instant::now() + length);
         let mut next_reading = tokio::time::Instant::now();
         let mut next_window = tokio::time::Instant::now();

@@ -166,20 +166,17 @@ fn part_labels(part: &PartTraffic) -> SeriesLabels<'_> {
 
 /// Returns all metrics as text.
 pub fn exposition(totals: AgentTotals) -> String {
-    text_of(Exposition(totals))
+    text_of(totals)
 }
 
-#[derive(Debug)]
-struct Exposition(AgentTotals);
-
-impl Collector for Exposition {
+impl Collector for AgentTotals {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         METRICS.iter().try_for_each(|AgentMetric { name, help, kind, .. }| {
             let name = format!("overhead_agent_{name}");
             match kind {
-                MetricKind::Counter(read) => counter(&mut encoder, &name, help, read(&self.0)),
-                MetricKind::Amount(read) => counter(&mut encoder, &name, help, read(&self.0)),
-                MetricKind::Gauge(read) => gauge(&mut encoder, &name, help, read(&self.0)),
+                MetricKind::Counter(read) => counter(&mut encoder, &name, help, read(self)),
+                MetricKind::Amount(read) => counter(&mut encoder, &name, help, read(self)),
+                MetricKind::Gauge(read) => gauge(&mut encoder, &name, help, read(self)),
             }
         })
     }

@@ -6,7 +6,7 @@ use overhead_containers::{HostContainers, RunningContainer};
 use overhead_dissect::Selection;
 use overhead_host::databases::{self, Database};
 use overhead_kernel::{ClientOfServer, ServerPort, TcpServer, own_network_namespace, raised, tcp_clients};
-use overhead_model::Protocol;
+use overhead_model::{Protocol, distinct};
 use overhead_report::text::clean;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -48,7 +48,7 @@ impl ServerEnd {
 /// The servers that listen on this host, and the ports to follow.
 #[derive(Default)]
 pub struct WatchedServers {
-    databases: Vec<Database>,
+    pub databases: Vec<Database>,
     /// Databases that have started or ended since the last search, the newest last. Traffic may name them for a while.
     noted: Vec<Database>,
     /// Other ports that the user named.
@@ -68,10 +68,7 @@ impl WatchedServers {
         // A web port does not identify what listens there.
         let usual = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Http);
         let usual = usual.flat_map(|protocol| protocol.ports().iter().copied());
-        let mut ports: Vec<u16> = databases.iter().flat_map(Database::ports).chain(named.iter().copied()).collect();
-        ports.extend(usual);
-        ports.sort_unstable();
-        ports.dedup();
+        let ports = distinct(databases.iter().flat_map(Database::ports).chain(named.iter().copied()).chain(usual));
         let groups = control_groups(containers);
         let clients = clients_of(&ports);
         Ok(Self { databases, noted: Vec::new(), named: named.to_vec(), groups, clients, ports })
@@ -84,13 +81,9 @@ impl WatchedServers {
             let listens = |(ports, _): &&(Vec<u16>, Protocol)| ports.binary_search(&port).is_ok();
             let known = listening.iter().filter(listens).map(|(_, protocol)| *protocol);
             let usual = Protocol::ALL.into_iter().filter(|protocol| protocol.ports().contains(&port));
-            let mut protocols: Vec<Protocol> = known.chain(usual).collect();
-            if protocols.is_empty() || self.named.contains(&port) {
-                protocols.extend(Protocol::ALL);
-            }
-            protocols.sort_unstable();
-            protocols.dedup();
-            (port, protocols)
+            let protocols = distinct(known.chain(usual));
+            let is_any = protocols.is_empty() || self.named.contains(&port);
+            (port, if is_any { distinct(Protocol::ALL) } else { protocols })
         };
         Selection { ports: self.ports.iter().copied().map(protocols).collect(), ..Selection::default() }
     }
@@ -185,10 +178,6 @@ impl WatchedServers {
             self.groups = before.groups.into_iter().chain(std::mem::take(&mut self.groups)).collect();
         }
     }
-
-    pub fn databases(&self) -> &[Database] {
-        &self.databases
-    }
 }
 
 /// Returns the ports of these servers that are not databases, at both ends. Process 1 may hold sockets for databases that it starts later.
@@ -213,11 +202,11 @@ pub fn namespaces() -> BTreeMap<u32, Option<NetworkNamespace>> {
         if !found.contains_key(&(link.ino() as u32))
             && let Ok(namespace) = NetworkNamespace::from_process(pid)
         {
-            found.insert(namespace.number() as u32, Some(namespace));
+            found.insert(namespace.number as u32, Some(namespace));
         }
     }
     for namespace in named_namespaces() {
-        found.entry(namespace.number() as u32).or_insert(Some(namespace));
+        found.entry(namespace.number as u32).or_insert(Some(namespace));
     }
     found
 }
@@ -259,7 +248,7 @@ fn control_groups(containers: &HostContainers) -> HashMap<u64, String> {
         let name = clean(&container.argument());
         container.pids.iter().filter_map(inode).map(|inode| (inode, name.clone())).collect::<Vec<_>>()
     };
-    raised(|| containers.all().iter().flat_map(named).collect())
+    raised(|| containers.all.iter().flat_map(named).collect())
 }
 
 #[cfg(test)]
@@ -277,7 +266,7 @@ mod tests {
         let end = ServerEnd::new("10.0.0.1:7777".parse().unwrap(), 7);
         assert!(before.note(vec![server(4_000_000, "redis-server", 7777)]));
         servers.remember(before);
-        assert_eq!((servers.system(&end), servers.databases().len()), ("redis", 0));
+        assert_eq!((servers.system(&end), servers.databases.len()), ("redis", 0));
         assert!(!servers.note(vec![server(4_000_001, "nginx", 7777)]));
         assert_eq!(servers.system(&end), "");
     }

@@ -36,7 +36,7 @@ const MOST_CPU: u32 = 500;
 
 /// The content of the file. Counters of the agent's own cost and of its faults start at 0 with each start.
 #[derive(Serialize, Deserialize)]
-struct SavedState<F = FlowBook, D = CandidateBook, C = CompositionBook, W = WorkBook, A = ArchiveRows> {
+pub struct SavedState<F = FlowBook, D = CandidateBook, C = CompositionBook, W = WorkBook, A = ArchiveRows> {
     version: u32,
     moment: SavedMoment,
     /// Absent unless the programs are pinned.
@@ -137,7 +137,7 @@ fn content(books: &AgentBooks, position: Option<FollowerPosition>) -> serde_json
         position,
         time: books.time.clone(),
         uncounted: books.uncounted,
-        names: books.servers.names(books.flows.flows().keys().map(|flow| flow.client_group)),
+        names: books.servers.names(books.flows.flows.keys().map(|flow| flow.client_group)),
         flows: &books.flows,
         candidates: &books.candidates,
         compositions: &books.compositions,
@@ -178,13 +178,8 @@ pub fn follow(ports: &[u16]) -> Result<TcpFollower> {
     raised(|| TcpFollower::start_with_listeners(ports)).context("the agent needs the kernel's counters of connections")
 }
 
-/// Tests whether a start could use this folder. Changes nothing.
-pub fn check(folder: &Path) -> Result<()> {
-    load(folder).map(drop)
-}
-
 /// Reads the file of a folder. Returns `None` if there is none, or if another version wrote it.
-fn load(folder: &Path) -> Result<Option<SavedState>> {
+pub fn load(folder: &Path) -> Result<Option<SavedState>> {
     let path = absolute(folder.join(FILE))?;
     let shown = path.display();
     let limits = ForeignLimits { file_bytes: LARGEST, files: 1, bytes: LARGEST };

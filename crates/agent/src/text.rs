@@ -152,7 +152,7 @@ pub fn expected(spending: &AgentSpending, elapsed: Duration, every: Duration) ->
 /// Returns the servers that the agent would watch.
 pub fn watched(servers: &WatchedServers) -> String {
     let mut out = String::new();
-    for database in servers.databases() {
+    for database in &servers.databases {
         let ports: Vec<String> = database.ports().iter().map(u16::to_string).collect();
         let container = database.container.as_ref().map(|container| clean(&container.argument()));
         let container = container.map_or_else(String::new, |name| format!(" in container {name}"));

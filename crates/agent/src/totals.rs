@@ -147,7 +147,7 @@ fn sum(one: &Estimate, more: &Estimate) -> Estimate {
 }
 
 /// All totals since the agent started.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AgentTotals {
     pub flows: Vec<FlowTraffic>,
     pub parts: Vec<PartTraffic>,
@@ -217,14 +217,14 @@ impl AgentBooks {
     /// Returns all totals. The counts of failures are 0.
     pub fn totals(&self, elapsed: Duration) -> AgentTotals {
         AgentTotals {
-            flows: merged_flows(self.flows.flows().iter().map(|(key, sums)| self.flow(key, &sums.totals))),
+            flows: merged_flows(self.flows.flows.iter().map(|(key, sums)| self.flow(key, &sums.totals))),
             parts: self.parts(CompositionPeriods::totals, |part| part.labels.clone()),
             work: merged(
-                self.work.iter().map(|(server, work)| (self.server(server), *work)),
+                self.work.by_server.iter().map(|(server, work)| (self.server(server), *work)),
                 |(server, _)| server.clone(),
                 |(_, sums), (_, more)| sums.add(more),
             ),
-            borrowed_bytes: self.compositions.iter().map(|(_, composed)| composed.periods.borrowed_bytes()).sum(),
+            borrowed_bytes: self.compositions.by_key.values().map(|composed| composed.periods.borrowed_bytes()).sum(),
             spending: self.governor.spending,
             elapsed,
             uncounted: self.uncounted,
@@ -233,11 +233,7 @@ impl AgentBooks {
             lost_connections: self.flows.lost_connections,
             unidentified_bytes: self.flows.unidentified_bytes + self.candidates.dropped_bytes,
             lost_listeners: self.flows.lost_listeners,
-            failed_readings: 0,
-            failed_exports: 0,
-            failed_archives: 0,
-            learned: LearnedCounts::default(),
-            tls: None,
+            ..AgentTotals::default()
         }
     }
 
@@ -259,9 +255,9 @@ impl AgentBooks {
     /// Returns the parts, largest first. Merges parts with the same key, server and zones.
     fn parts<K: Ord>(&self, totals: ReadParts, key: impl Fn(&PartTraffic) -> K) -> Vec<PartTraffic> {
         let here: BTreeSet<&ServerEnd> =
-            self.flows.flows().keys().filter(|flow| flow.at_server).map(|flow| &flow.server).collect();
+            self.flows.flows.keys().filter(|flow| flow.at_server).map(|flow| &flow.server).collect();
         let mut parts = Vec::new();
-        for (key, composed) in self.compositions.iter() {
+        for (key, composed) in &self.compositions.by_key {
             let (server, zones) = (self.server(&key.server), zone_names(&key.zones));
             let at_server = here.contains(&key.server);
             for total in totals(&composed.periods).into_iter().filter(|total| total.wire_bytes > 0) {
@@ -327,7 +323,7 @@ impl AgentBooks {
             start_ns,
             end_ns,
             dropped: self.governor.spending.dropped,
-            flows: merged_flows(self.flows.flows().iter().filter_map(since)).into_iter().map(flow_row).collect(),
+            flows: merged_flows(self.flows.flows.iter().filter_map(since)).into_iter().map(flow_row).collect(),
             statements: self.parts(totals, |part| part.total.part.clone()).into_iter().map(statement_row).collect(),
         }
     }

@@ -112,9 +112,9 @@ impl WindowPlan {
         let mut counting = Some(counting.start());
         let mut unsure = reading.elapsed();
         let (from_ns, mut due) = (unix_ns(), Instant::now() + self.length);
-        let mut dissector = self.dissector(link_header(source.link_type()), from_ns);
+        let mut dissector = self.dissector(link_header(source.link), from_ns);
         let (mut frames, mut work, mut handed_over) = (0_u64, Ok(None), Instant::now());
-        source.wait_until(Some(due));
+        source.deadline = Some(due);
         loop {
             let now = Instant::now();
             if let Some(counting) = counting.take_if(|_| now >= due || dissector.tally_mut().is_full()) {
@@ -124,7 +124,7 @@ impl WindowPlan {
                 // On a loaded machine, it is unknown when the counters were read.
                 work = if unsure > self.length / MOST_UNSURE { Ok(None) } else { counting.end() };
                 (handed_over, due) = (Instant::now() + HANDOVER, Instant::now() + FOLLOWED);
-                source.wait_until(Some(handed_over));
+                source.deadline = Some(handed_over);
             } else if now >= due {
                 break;
             }
@@ -141,7 +141,7 @@ impl WindowPlan {
                 if dissector.tally_mut().is_settled() {
                     break;
                 }
-                source.wait_until(Some(due));
+                source.deadline = Some(due);
             }
         }
         source.end_window();

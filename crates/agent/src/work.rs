@@ -3,6 +3,7 @@
 use super::flows::{FlowBook, wire_bytes};
 use super::servers::{ServerEnd, WatchedServers};
 use overhead_kernel::{CounterOptions, Error, KernelCounters, ProcessSelection, raised};
+use overhead_model::add_fields;
 use overhead_model::record::Role;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,10 +34,7 @@ pub struct ServerWork {
 
 impl ServerWork {
     pub fn add(&mut self, more: &Self) {
-        self.windows += more.windows;
-        self.operations += more.operations;
-        self.syscalls += more.syscalls;
-        self.cpu_ns += more.cpu_ns;
+        add_fields!(self, more => windows, operations, syscalls, cpu_ns);
     }
 }
 
@@ -83,17 +81,13 @@ impl WorkCounting {
 #[derive(Default, Serialize, Deserialize)]
 pub struct WorkBook {
     #[serde(with = "overhead_model::pairs")]
-    by_server: BTreeMap<ServerEnd, ServerWork>,
+    pub by_server: BTreeMap<ServerEnd, ServerWork>,
     /// Bytes of each server at its last window.
     #[serde(skip)]
     seen: BTreeMap<ServerEnd, u64>,
 }
 
 impl WorkBook {
-    pub fn iter(&self) -> impl Iterator<Item = (&ServerEnd, &ServerWork)> {
-        self.by_server.iter()
-    }
-
     /// Keeps the servers apart from those of this start of the host.
     pub fn leave_boot(&mut self) {
         for (server, work) in std::mem::take(&mut self.by_server) {
@@ -104,7 +98,7 @@ impl WorkBook {
     /// Returns the server of a network namespace with the most bytes since its last window; `None` without any.
     pub fn next(&mut self, flows: &FlowBook, servers: &WatchedServers, network_namespace: u32) -> Option<WorkPlan> {
         let mut bytes = BTreeMap::<ServerEnd, u64>::new();
-        for (flow, sums) in flows.flows().iter().filter(|(flow, _)| flow.at_server) {
+        for (flow, sums) in flows.flows.iter().filter(|(flow, _)| flow.at_server) {
             *bytes.entry(flow.server).or_default() += wire_bytes(&sums.totals).iter().sum::<u64>();
         }
         self.seen.retain(|server, _| bytes.contains_key(server));

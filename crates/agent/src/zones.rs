@@ -85,17 +85,6 @@ impl<'a> ZoneLine<'a> {
             _ => Err(format!("{place}: write a network and its zone, such as 10.1.0.0/16 a")),
         })
     }
-
-    fn check_zone(&self) -> Result<(), String> {
-        if RESERVED.contains(&self.zone) {
-            return Err(format!("{}: {:?} cannot name a zone: choose another name", self.place, self.zone));
-        }
-        Ok(())
-    }
-
-    fn prefix(&self) -> Result<ZonePrefix, String> {
-        ZonePrefix::parse(self.network).map_err(|error| format!("{}: {error}", self.place))
-    }
 }
 
 /// The zones of networks. The longest prefix decides.
@@ -113,7 +102,10 @@ impl ZoneMap {
         let (path, text) = file.unwrap_or((Path::new(""), ""));
         let lines = text.lines().enumerate().filter_map(|(index, line)| ZoneLine::parse(path, index + 1, line));
         for line in keys.clone().chain(lines.clone()) {
-            line?.check_zone()?;
+            let ZoneLine { place, zone, .. } = line?;
+            if RESERVED.contains(&zone) {
+                return Err(format!("{place}: {zone:?} cannot name a zone: choose another name"));
+            }
         }
         Self::from_lines("zone", keys.chain(lines))
     }
@@ -129,7 +121,8 @@ impl ZoneMap {
         let mut known: HashMap<ZonePrefix, ZoneLine<'_>> = HashMap::new();
         for line in lines {
             let line = line?;
-            let first = known.entry(line.prefix()?).or_insert_with(|| line.clone());
+            let prefix = ZonePrefix::parse(line.network).map_err(|error| format!("{}: {error}", line.place))?;
+            let first = known.entry(prefix).or_insert_with(|| line.clone());
             if first.zone != line.zone {
                 let [zone, place, other] = [line.zone, &first.place, first.zone];
                 return Err(format!("{}: {what} {zone}, but {place}, gives it {what} {other}: remove one", line.place));

@@ -107,7 +107,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn addresses() -> Addresses {
-        Addresses::new(Filler::new(FillerKey::new(*b"a key for tests.")), vec![40_000])
+        Addresses::new(Filler::new(FillerKey(*b"a key for tests.")), vec![40_000])
     }
 
     #[test]

@@ -137,10 +137,10 @@ impl Anonymiser {
 
 fn apply(spool: &mut Spool, streams: &mut Streams) -> io::Result<()> {
     let mut repeated = Vec::new();
-    for edit in streams.edits() {
+    for edit in &streams.edits {
         match edit {
             Edit::Replace { bytes, to } => {
-                spool.replace(*to, streams.bytes().get(bytes.clone()).unwrap_or_default())?;
+                spool.replace(*to, streams.bytes.get(bytes.clone()).unwrap_or_default())?;
             }
             Edit::Copy { from, to, len } => {
                 repeated.resize(usize::try_from(*len).unwrap_or(usize::MAX), 0);

@@ -19,9 +19,7 @@ pub fn replace(filler: &Filler, addresses: &Addresses, link: LinkType, wire_len:
     for Layer { kind, bytes: at, .. } in &layers.all {
         let Some(header) = bytes.get_mut(at.clone()) else { continue };
         match kind {
-            Kind::Ethernet => {
-                each(addresses, header, &[0..6, 6..12]);
-            }
+            Kind::Ethernet => each(addresses, header, &[0..6, 6..12]),
             Kind::Cooked => {
                 let from = if header.len() == 16 { 6 } else { 12 };
                 addresses.replace(header.get_mut(from..from + 6).unwrap_or_default());

@@ -161,7 +161,7 @@ mod tests {
             of_type(0x0800, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0], &bridged])),
             of_type(0x0800, &udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 1, 0], b"secr", &bridged])),
         ];
-        let filler = Filler::new(FillerKey::new(*b"a key for tests."));
+        let filler = Filler::new(FillerKey(*b"a key for tests."));
         let addresses = Addresses::new(filler, vec![5432]);
         for bytes in frames {
             let mut copy = bytes.clone();

@@ -57,12 +57,8 @@ impl Filler {
                     self.hexadecimal(token.get_mut(from..).unwrap_or_default());
                 }
                 TokenKind::Comment => self.text(token),
-                TokenKind::Marker => {
-                    let is_number = token.iter().skip(1).all(u8::is_ascii_digit);
-                    if !is_number {
-                        self.identifier(token.get_mut(1..).unwrap_or_default());
-                    }
-                }
+                TokenKind::Marker if token.iter().skip(1).all(u8::is_ascii_digit) => {}
+                TokenKind::Marker => self.identifier(token.get_mut(1..).unwrap_or_default()),
                 TokenKind::Space | TokenKind::Symbol => {}
             }
         }
@@ -114,10 +110,7 @@ fn first_word(text: &str) -> &str {
 
 /// Returns everything but the first and last byte.
 fn inside(token: &mut [u8]) -> &mut [u8] {
-    match token {
-        [_, inside @ .., _] => inside,
-        short => short,
-    }
+    if let [_, inside @ .., _] = token { inside } else { token }
 }
 
 /// Returns the text between quotes, without a prefix.
@@ -175,7 +168,7 @@ mod tests {
 
     fn filled(protocol: Protocol, text: &str) -> String {
         let mut bytes = text.as_bytes().to_vec();
-        Filler::new(FillerKey::new(*b"a key for tests.")).statement(protocol, &mut bytes);
+        Filler::new(FillerKey(*b"a key for tests.")).statement(protocol, &mut bytes);
         String::from_utf8(bytes).unwrap()
     }
 

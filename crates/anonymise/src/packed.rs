@@ -152,12 +152,8 @@ fn filled_up(content: &[u8], len: usize) -> Option<Vec<u8>> {
     let left = len.checked_sub(packed.len() + LAST.len() + 4)?;
     let longer = left % EMPTY.len();
     let shorter = left.checked_sub(longer * EMPTY_LONGER.len())? / EMPTY.len();
-    for _ in 0..shorter {
-        packed.extend(EMPTY);
-    }
-    for _ in 0..longer {
-        packed.extend(EMPTY_LONGER);
-    }
+    packed.extend(EMPTY.repeat(shorter));
+    packed.extend(EMPTY_LONGER.repeat(longer));
     packed.extend(LAST);
     packed.extend(sum.to_be_bytes());
     (inflated(&packed, content.len(), true).as_deref() == Some(content)).then_some(packed)

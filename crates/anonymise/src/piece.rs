@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn neither_process_nor_path_are_left_and_all_else_is() {
         let original = piece("/run/shop/redis.sock");
-        let tags = tags(&Filler::new(FillerKey::new(*b"a key for tests.")), &original).unwrap();
+        let tags = tags(&Filler::new(FillerKey(*b"a key for tests.")), &original).unwrap();
         let ((was, at), (is, end)) = (StreamPiece::read(&original).unwrap(), StreamPiece::read(&tags).unwrap());
         assert_eq!((at, is.id, is.to_server, is.offset, is.begins), (end, was.id, was.to_server, was.offset, true));
         assert!(is.client != was.client && is.server != was.server && is.addresses != was.addresses);
@@ -55,6 +55,6 @@ mod tests {
 
     #[test]
     fn packets_of_other_programs_are_not_known() {
-        assert_eq!(tags(&Filler::new(FillerKey::new(*b"a key for tests.")), b"\0\x0c\0\x04data\0\0\0\0"), None);
+        assert_eq!(tags(&Filler::new(FillerKey(*b"a key for tests.")), b"\0\x0c\0\x04data\0\0\0\0"), None);
     }
 }

@@ -52,8 +52,9 @@ pub struct Streams {
     addresses: Addresses,
     turns: ConnectionStates<CopiedConnection>,
     payload: Vec<Part>,
-    edits: Vec<Edit>,
-    bytes: Vec<u8>,
+    /// The changes since the start of the last frame.
+    pub edits: Vec<Edit>,
+    pub bytes: Vec<u8>,
     scratch: CopyScratch,
     /// The current frame was dissected.
     pub has_heard: bool,
@@ -146,17 +147,8 @@ impl Streams {
         self.place(placed.side, placed.offset);
     }
 
-    /// Returns the changes since the start of the last frame.
-    pub fn edits(&self) -> &[Edit] {
-        &self.edits
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     fn place(&mut self, side: Side, offset: i64) {
-        self.placed = Some(Placed { connection: self.turns.connection(), side, offset });
+        self.placed = Some(Placed { connection: self.turns.connection, side, offset });
         let direction = &mut self.turns.kept().sides[side as usize];
         let posted = direction.stream.posted.cast_signed();
         for part in std::mem::take(&mut self.payload) {

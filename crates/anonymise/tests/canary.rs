@@ -22,7 +22,7 @@ fn frame(bytes: &[u8]) -> Frame<'_> {
 }
 
 fn copy(frames: &[Vec<u8>], selection: &Selection) -> Vec<Vec<u8>> {
-    let mut copy = Anonymiser::new(selection, FillerKey::new(*b"a key for tests."), tempfile::tempfile().unwrap());
+    let mut copy = Anonymiser::new(selection, FillerKey(*b"a key for tests."), tempfile::tempfile().unwrap());
     for bytes in frames {
         copy.frame(&frame(bytes)).unwrap();
     }

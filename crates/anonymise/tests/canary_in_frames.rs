@@ -58,7 +58,7 @@ fn with(text: &str) -> Vec<u8> {
 
 fn copy(talk: &Talk) -> Vec<Vec<u8>> {
     let mut copy =
-        Anonymiser::new(&Selection::default(), FillerKey::new(*b"a key for tests."), tempfile::tempfile().unwrap());
+        Anonymiser::new(&Selection::default(), FillerKey(*b"a key for tests."), tempfile::tempfile().unwrap());
     for (bytes, time_ns) in talk.frames.iter().zip(1..) {
         let frame = Frame { time_ns, link: LinkType::ETHERNET, original_len: bytes.len() as u32, interface: 0, bytes };
         copy.frame(&frame).unwrap();

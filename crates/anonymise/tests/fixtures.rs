@@ -72,7 +72,7 @@ fn dissect(frames: &[OwnedFrame], selection: &Selection) -> (Sums, Totals) {
 }
 
 fn copy(frames: &[OwnedFrame], selection: &Selection) -> Vec<OwnedFrame> {
-    let mut copy = Anonymiser::new(selection, FillerKey::new(*b"a key for tests."), tempfile::tempfile().unwrap());
+    let mut copy = Anonymiser::new(selection, FillerKey(*b"a key for tests."), tempfile::tempfile().unwrap());
     for frame in frames {
         copy.frame(&frame.frame()).unwrap();
     }

@@ -3,7 +3,7 @@
 use crate::cli::BenchJob;
 use crate::data::IdSource;
 use crate::driver::{self, BenchObjects, DatabaseDriver, DriverConnection, DriverOptions};
-use crate::fault::{UsageError, sentence};
+use crate::fault::sentence;
 use crate::output::BenchReport;
 use crate::plan::{BenchCell, BenchOp, BenchPhase, OperationMix, RunLength, cells};
 use crate::run::{RunPlan, run as run_once};
@@ -13,10 +13,10 @@ use crate::tls::TlsTrust;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use overhead_model::exit::{self, ABORTED};
+use overhead_model::exit::{self, ABORTED, StatusFault};
 use overhead_model::load::{LOAD_VERSION, Load, LoadDriver, LoadResult, LoadServer, LoadSettings, LoadSummary};
 use overhead_model::record::Tool;
-use overhead_model::{Protocol, say};
+use overhead_model::{Protocol, bail_usage, say};
 use overhead_protocols::facts;
 use std::future::Future;
 use std::io;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 /// Clients that connect concurrently.
@@ -52,7 +52,7 @@ pub fn run(job: BenchJob) -> Result<u8> {
         #[cfg(feature = "mysql")]
         Protocol::Mysql => with::<driver::mysql::MysqlDriver>(job),
         #[allow(unreachable_patterns, reason = "reached if the build leaves out a driver")]
-        _ => Err(UsageError::new(format!("{}: this build has no driver for it", job.system.name)).into()),
+        _ => Err(StatusFault::usage(format!("{}: this build has no driver for it", job.system.name)).into()),
     }
 }
 
@@ -60,30 +60,27 @@ fn with<D: DatabaseDriver>(job: BenchJob) -> Result<u8> {
     if let Some(other) =
         job.mixes.iter().flat_map(OperationMix::operations).find(|operation| !D::OPERATIONS.contains(operation))
     {
-        bail!(UsageError::new(format!("{}: not an operation of {}", other.name(), job.system.name)));
+        bail_usage!("{}: not an operation of {}", other.name(), job.system.name);
     }
     if !D::SOCKETS {
         job.target.servers.iter().try_for_each(|server| server.tcp().map(drop))?;
     }
     job.options.allow_only(D::TITLE, D::OPTIONS)?;
     if job.options.pipeline > 1 && !D::PIPELINES && job.options.multi_key != Some(true) {
-        bail!(UsageError::new(format!(
+        bail_usage!(
             "--pipeline: the driver of {} waits for each answer before the next request: leave it out, or add \
              --multi-key on for one request of several rows, which a capture counts as one operation",
             job.system.name
-        )));
+        );
     }
     let driver = D::new(job.target.clone(), job.options.clone())?;
-    let runtime = runtime(job.options.threads)?;
+    let threads = job.options.threads;
+    let mut builder = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    let runtime = builder.worker_threads(threads as usize).enable_all().build()?;
     let status = runtime.block_on(Benchmark::new(job, driver).run());
     // Do not wait for tasks that are stuck on a dead server.
     runtime.shutdown_timeout(Duration::from_millis(100));
     status
-}
-
-fn runtime(threads: u32) -> Result<Runtime> {
-    let mut builder = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-    Ok(builder.worker_threads(threads as usize).enable_all().build()?)
 }
 
 struct Benchmark<D> {
@@ -119,14 +116,16 @@ impl<D: DatabaseDriver> Benchmark<D> {
         let done = done.or_else(|error| report.keep_partial(error));
         if let Err(error) = removed {
             say!("overhead bench: {}", sentence(&error));
-            report.set_partial();
+            report.is_partial = true;
         }
         done.and_then(|()| report.finish())
     }
 
     async fn set_up_and_measure(&self, report: &mut BenchReport) -> Result<()> {
         if self.job.phase.sets_up() {
-            self.unless_stopped(self.set_up()).await.context("the rows could not be made")?;
+            let DriverOptions { rows, payload, .. } = self.job.options;
+            let made = async { self.driver.objects().await?.set_up(rows, payload).await };
+            self.unless_stopped(made).await.context("the rows could not be made")?;
         }
         if !self.job.phase.measures() {
             return Ok(());
@@ -134,7 +133,8 @@ impl<D: DatabaseDriver> Benchmark<D> {
         let cells = cells(&self.job.mixes, &self.job.clients, &self.job.pipelines);
         for (done, cell) in cells.iter().enumerate() {
             if done > 0 && self.job.phase.sets_up() && cell.mix.operations().into_iter().any(BenchOp::inserts) {
-                self.unless_stopped(self.reset()).await.context("inserted rows could not be removed")?;
+                let removed = async { self.driver.objects().await?.remove_inserted(self.job.options.rows).await };
+                self.unless_stopped(removed).await.context("inserted rows could not be removed")?;
             }
             let result = self.measure(cell).await?;
             let partial = result.partial.clone();
@@ -144,15 +144,6 @@ impl<D: DatabaseDriver> Benchmark<D> {
             }
         }
         Ok(())
-    }
-
-    async fn set_up(&self) -> Result<()> {
-        let DriverOptions { rows, payload, .. } = self.job.options;
-        self.driver.objects().await?.set_up(rows, payload).await
-    }
-
-    async fn reset(&self) -> Result<()> {
-        self.driver.objects().await?.remove_inserted(self.job.options.rows).await
     }
 
     async fn measure(&self, cell: &BenchCell) -> Result<LoadResult> {
@@ -220,7 +211,7 @@ impl<D: DatabaseDriver> Benchmark<D> {
         let timeout = self.job.target.timeout;
         let error = match tokio::time::timeout(timeout, question).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) if error.is::<UsageError>() => return Err(error),
+            Ok(Err(error)) if error.is::<StatusFault>() => return Err(error),
             Ok(Err(error)) => error,
             Err(_) => anyhow!("no answer within {} s", timeout.as_secs_f64()),
         };

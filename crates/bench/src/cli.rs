@@ -2,14 +2,13 @@
 
 use crate::data::{MAX_ROWS, PAYLOAD};
 use crate::driver::DriverOptions;
-use crate::fault::UsageError;
 use crate::plan::{BenchOp, BenchPhase, OperationMix, RunLength, SweepValues, duration};
 use crate::target::{BenchTarget, NamedServers, without_password};
 use crate::tls::TlsTrust;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args, Command, CommandFactory, Parser, ValueEnum};
-use overhead_model::System;
+use overhead_model::{System, bail_usage};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -207,10 +206,10 @@ impl BenchCli {
     pub fn job(self) -> Result<BenchJob> {
         let Some(system) = System::named(&self.db) else {
             let known: Vec<&str> = System::ALL.iter().map(|system| system.name).collect();
-            bail!(UsageError::new(format!("unknown database {}: choose one of {}", self.db, known.join(", "))));
+            bail_usage!("unknown database {}: choose one of {}", self.db, known.join(", "));
         };
         if self.load.rate.is_some_and(|rate| !(rate.is_finite() && rate >= 0.001)) {
-            bail!(UsageError::new("--rate: not a number of operations per second"));
+            bail_usage!("--rate: not a number of operations per second");
         }
         let mixes = self.load.mixes();
         Ok(BenchJob {

@@ -1,20 +1,9 @@
 //! Turns errors into one line and an exit status.
 
 use anyhow::Error;
-use overhead_model::exit::{self, COMPLETE, FAILED, USAGE};
+use overhead_model::exit::{self, COMPLETE, FAILED, StatusFault, USAGE};
 use overhead_model::say;
 use std::process::ExitCode;
-
-/// A usage error that clap cannot detect.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct UsageError(String);
-
-impl UsageError {
-    pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
 
 /// Prints the error, if any, and returns the exit code.
 pub fn exit_code(result: Result<u8, Error>) -> ExitCode {
@@ -32,7 +21,7 @@ pub fn exit_code(result: Result<u8, Error>) -> ExitCode {
         });
     }
     say!("overhead bench: {}", sentence(&error));
-    ExitCode::from(if error.is::<UsageError>() { USAGE } else { FAILED })
+    ExitCode::from(if error.is::<StatusFault>() { USAGE } else { FAILED })
 }
 
 /// Returns the error and its causes in one line, without causes that it already names.

@@ -15,7 +15,8 @@ pub struct BenchReport {
     format: ResultFormat,
     output: Option<PathBuf>,
     quiet: bool,
-    is_partial: bool,
+    /// The result is incomplete, or objects are left on the server.
+    pub is_partial: bool,
     measures: bool,
 }
 
@@ -50,7 +51,7 @@ impl BenchReport {
     fn warn(&mut self, result: &LoadResult) {
         let errors: u64 = result.runs.iter().map(|run| run.errors).sum();
         let Some(first) = result.runs.iter().find_map(|run| run.first_error.as_deref()) else { return };
-        self.set_partial();
+        self.is_partial = true;
         say!("overhead bench: {errors} operations were not answered as they should be, the first: {first}");
     }
 
@@ -65,11 +66,6 @@ impl BenchReport {
         say!("overhead bench: {reason}");
         self.load.partial = Some(reason);
         self.write()
-    }
-
-    /// Marks the result as incomplete, or objects as left on the server.
-    pub fn set_partial(&mut self) {
-        self.is_partial = true;
     }
 
     /// Prints JSON or CSV. Returns the exit status.

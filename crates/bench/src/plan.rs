@@ -67,10 +67,7 @@ impl OperationMix {
     }
 
     pub fn name(&self) -> &'static str {
-        match self.weights.as_slice() {
-            [(operation, _)] => operation.name(),
-            _ => "mix",
-        }
+        if let [(operation, _)] = self.weights.as_slice() { operation.name() } else { "mix" }
     }
 
     /// Returns the weights for the record; empty for a single operation.
@@ -84,10 +81,7 @@ impl OperationMix {
     /// Returns the operation of the next round. Draws a random number only if there are several operations.
     #[inline]
     pub fn operation(&self, random: impl FnOnce() -> u64) -> BenchOp {
-        match self.weights.as_slice() {
-            [(operation, _)] => *operation,
-            _ => self.choose(random()),
-        }
+        if let [(operation, _)] = self.weights.as_slice() { *operation } else { self.choose(random()) }
     }
 
     fn choose(&self, random: u64) -> BenchOp {

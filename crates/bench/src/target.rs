@@ -1,9 +1,9 @@
 //! Servers and credentials.
 
-use crate::fault::UsageError;
 use crate::tls::TlsTrust;
-use anyhow::{Result, bail, ensure};
-use overhead_model::System;
+use anyhow::{Result, ensure};
+use overhead_model::exit::StatusFault;
+use overhead_model::{System, bail_usage};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +42,9 @@ impl ServerEndpoint {
     pub fn tcp(&self) -> Result<(&str, u16)> {
         match self {
             Self::Tcp { host, port } => Ok((host, *port)),
-            Self::Unix(_) => Err(UsageError::new(format!("--server {self}: this driver needs host and port")).into()),
+            Self::Unix(_) => {
+                Err(StatusFault::usage(format!("--server {self}: this driver needs host and port")).into())
+            }
         }
     }
 }
@@ -83,7 +85,7 @@ impl NamedServers {
             }
         }
         if named.url.is_some() && named.servers.len() != 1 {
-            bail!(UsageError::new("--server: only one URL is allowed, and no other server"));
+            bail_usage!("--server: only one URL is allowed, and no other server");
         }
         if named.servers.is_empty() {
             named.servers.push(ServerEndpoint::Tcp { host: "127.0.0.1".to_owned(), port: system.port });
@@ -93,18 +95,14 @@ impl NamedServers {
 
     fn add_url(&mut self, text: &str, system: &System) -> Result<()> {
         let url = Url::parse(text)
-            .map_err(|error| UsageError::new(format!("--server {}: {error}", without_password(text))))?;
+            .map_err(|error| StatusFault::usage(format!("--server {}: {error}", without_password(text))))?;
         let protocol = system.protocol;
         if protocol.schemes().all(|scheme| scheme != url.scheme()) {
             let wanted = protocol.schemes().collect::<Vec<_>>().join("://, ");
-            bail!(UsageError::new(format!(
-                "--server: {}:// is not for {}: use {wanted}://",
-                url.scheme(),
-                system.name
-            )));
+            bail_usage!("--server: {}:// is not for {}: use {wanted}://", url.scheme(), system.name);
         }
         let host = url.host_str().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| UsageError::new("--server: the URL lacks a host"))?;
+        let host = host.ok_or_else(|| StatusFault::usage("--server: the URL lacks a host"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         self.servers.push(ServerEndpoint::Tcp { host, port: url.port().unwrap_or(system.port) });
         let option = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
@@ -132,7 +130,7 @@ impl NamedServers {
 
 /// Parses `host`, `host:port`, `[address]:port` or a bare IPv6 address.
 fn address(text: &str, port: u16) -> Result<ServerEndpoint> {
-    let wrong = || UsageError::new(format!("invalid --server {text}: use HOST:PORT"));
+    let wrong = || StatusFault::usage(format!("invalid --server {text}: use HOST:PORT"));
     let (host, number) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None if text.matches(':').count() > 1 => (text, None),
@@ -142,16 +140,13 @@ fn address(text: &str, port: u16) -> Result<ServerEndpoint> {
         Some(number) => number.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
         None => port,
     };
-    if host.is_empty() {
-        return Err(wrong().into());
-    }
-    Ok(ServerEndpoint::Tcp { host: host.to_owned(), port })
+    if host.is_empty() { Err(wrong().into()) } else { Ok(ServerEndpoint::Tcp { host: host.to_owned(), port }) }
 }
 
 /// Parses `unix:/path` or `unix:///path`, without the prefix.
 fn socket(path: &str) -> Result<ServerEndpoint> {
     let path = path.strip_prefix("//").unwrap_or(path);
-    ensure!(!path.is_empty(), UsageError::new(format!("--server {UNIX}: not the path of a socket")));
+    ensure!(!path.is_empty(), StatusFault::usage(format!("--server {UNIX}: not the path of a socket")));
     Ok(ServerEndpoint::Unix(path.into()))
 }
 

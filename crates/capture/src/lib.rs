@@ -52,9 +52,6 @@ pub enum NextFrame<'a> {
 impl<'a> NextFrame<'a> {
     /// Returns the frame, if there is one.
     pub fn frame(self) -> Option<Frame<'a>> {
-        match self {
-            Self::Frame(frame) => Some(frame),
-            Self::Idle | Self::End => None,
-        }
+        if let Self::Frame(frame) = self { Some(frame) } else { None }
     }
 }

@@ -45,7 +45,7 @@ fn udp() -> (UdpSocket, String) {
 fn datagrams_are_captured_once_and_in_order_until_the_stop() {
     let (socket, filter) = udp();
     let Some(mut source) = open(&loopback(&[], Some(&filter))) else { return };
-    assert_eq!(source.link_type(), LinkType::ETHERNET);
+    assert_eq!(source.link, LinkType::ETHERNET);
     send(50, &socket);
     source.stop_handle().stop();
     send(50, &socket);
@@ -61,7 +61,7 @@ fn datagrams_are_captured_once_and_in_order_until_the_stop() {
         }
     }
     assert_eq!(numbers, (0..50).collect::<Vec<u32>>());
-    assert_eq!(source.totals().wire_bytes, 50 * 46);
+    assert_eq!(source.totals.wire_bytes, 50 * 46);
     let Measured::Value(kernel) = source.kernel() else { panic!("no statistics") };
     assert!(kernel.received >= 50 && kernel.dropped == 0, "{kernel:?}");
 }
@@ -137,7 +137,7 @@ fn a_port_filter_takes_in_a_whole_connection() {
     let mut received = Vec::new();
     server.read_to_end(&mut received).unwrap();
     source.stop_handle().stop();
-    let mut writer = PcapngWriter::new("memory", Vec::new(), &WriterOptions::new(source.link_type())).unwrap();
+    let mut writer = PcapngWriter::new("memory", Vec::new(), &WriterOptions::new(source.link)).unwrap();
     loop {
         match source.next_frame().unwrap() {
             NextFrame::Frame(frame) => {
@@ -148,8 +148,8 @@ fn a_port_filter_takes_in_a_whole_connection() {
             NextFrame::End => break,
         }
     }
-    assert!(source.totals().wire_bytes > 100_000, "{:?}", source.totals());
-    assert_eq!(writer.frames(), source.totals().frames);
+    assert!(source.totals.wire_bytes > 100_000, "{:?}", source.totals);
+    assert_eq!(writer.frames, source.totals.frames);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn any_is_captured_with_the_header_that_names_interfaces() {
         return;
     };
     assert!(!source.filter().unwrap().contains("vlan"));
-    assert_eq!(source.link_type(), LinkType::LINUX_SLL2);
+    assert_eq!(source.link, LinkType::LINUX_SLL2);
     send(1, &socket);
     assert!(source.next_frame().is_ok());
 }

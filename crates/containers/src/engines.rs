@@ -71,8 +71,8 @@ impl EngineEntry {
     }
 
     /// Takes Kubernetes names from annotations, if there are any.
-    fn with_annotations(mut self, annotations: &Value) -> Self {
-        let of = |key: &str| annotations.get(key)?.as_str().filter(|text| !text.is_empty());
+    fn with_annotations(mut self, annotations: Option<&Value>) -> Self {
+        let of = |key: &str| annotations?.get(key)?.as_str().filter(|text| !text.is_empty());
         if let Some([container, pod, namespace]) = KUBERNETES.iter().find(|[_, pod, _]| of(pod).is_some())
             && let Some(name) = of(pod)
         {
@@ -101,12 +101,14 @@ pub(crate) fn entries(host: &HostPaths) -> (Vec<EngineEntry>, Vec<PathBuf>) {
     let told = docker_folders(host);
     for root in &host.roots {
         let files = RootFiles::below(root);
-        for entries in [docker(&files, &told), storage(&files), containerd(&files), runc(&files), crun(&files)] {
+        let runc = low_level(&files, "runc", RUNC, "state.json", "init_process_pid");
+        let crun = low_level(&files, "crun", CRUN, "status", "pid");
+        for entries in [docker(&files, &told), storage(&files), containerd(&files), runc, crun] {
             all.extend(entries.into_iter().filter(|entry| seen.insert((entry.user, entry.id.clone()))));
         }
         // If the first root is readable, unreadable files of the others do not matter.
         if std::ptr::eq(root, host.roots.first().unwrap_or(root)) {
-            unreadable = files.unreadable();
+            unreadable = files.unreadable.into_inner();
         }
     }
     all.sort_by_key(|entry| entry.user != 0);
@@ -140,10 +142,7 @@ fn docker(files: &RootFiles<'_>, told: &[UserPath]) -> Vec<EngineEntry> {
             name.trim_start_matches('/').clone_into(&mut entry.name);
         }
         entry.init = config.pointer("/State/Pid").and_then(number);
-        Some(match config.pointer("/Config/Labels") {
-            Some(labels) => entry.with_annotations(labels),
-            None => entry,
-        })
+        Some(entry.with_annotations(config.pointer("/Config/Labels")))
     };
     let folders = told.iter().chain([&own]);
     folders.flat_map(|folder| files.list(&folder.join("containers"))).filter_map(|folder| of(&folder)).collect()
@@ -178,12 +177,12 @@ fn stored(files: &RootFiles<'_>, folder: &UserPath) -> Vec<EngineEntry> {
             if annotations.get(MANAGER).and_then(Value::as_str) == Some("cri-o") {
                 entry.engine = "cri-o";
             }
-            entry = entry.with_annotations(annotations);
+            entry = entry.with_annotations(Some(annotations));
         }
         entry.is_sandbox |= is_infra && entry.engine == "podman";
         Some(entry)
     };
-    list.iter().take_while(|_| files.has_left(user)).filter_map(of).collect()
+    list.iter().take_while(|_| files.files.has_left(user)).filter_map(of).collect()
 }
 
 fn containerd(files: &RootFiles<'_>) -> Vec<EngineEntry> {
@@ -194,20 +193,9 @@ fn containerd(files: &RootFiles<'_>) -> Vec<EngineEntry> {
         let mut entry = EngineEntry::new(engine, folder.name()?, 0);
         entry.init = files.number(&folder.join("init.pid"));
         let config = files.json(&folder.join("config.json"));
-        Some(match config.as_ref().and_then(|(config, _)| config.get("annotations")) {
-            Some(annotations) => entry.with_annotations(annotations),
-            None => entry,
-        })
+        Some(entry.with_annotations(config.as_ref().and_then(|(config, _)| config.get("annotations"))))
     };
     namespaces.flat_map(|namespace| files.list(&namespace)).filter_map(of).collect()
-}
-
-fn runc(files: &RootFiles<'_>) -> Vec<EngineEntry> {
-    low_level(files, "runc", RUNC, "state.json", "init_process_pid")
-}
-
-fn crun(files: &RootFiles<'_>) -> Vec<EngineEntry> {
-    low_level(files, "crun", CRUN, "status", "pid")
 }
 
 /// Reads the containers of a low-level runtime that was started without an engine.

@@ -33,8 +33,8 @@ impl HostPaths {
 #[derive(Debug)]
 pub(crate) struct RootFiles<'host> {
     root: &'host Path,
-    files: ForeignFiles,
-    unreadable: RefCell<Vec<PathBuf>>,
+    pub(crate) files: ForeignFiles,
+    pub(crate) unreadable: RefCell<Vec<PathBuf>>,
 }
 
 /// A file or folder, and the user who controls it: 0 for root.
@@ -96,14 +96,5 @@ impl<'host> RootFiles<'host> {
     /// Returns a process number in a file.
     pub(crate) fn number(&self, file: &UserPath) -> Option<u32> {
         self.text(file)?.0.trim().parse().ok()
-    }
-
-    /// Returns whether more files of this user may be read.
-    pub(crate) fn has_left(&self, user: u32) -> bool {
-        self.files.has_left(user)
-    }
-
-    pub(crate) fn unreadable(self) -> Vec<PathBuf> {
-        self.unreadable.into_inner()
     }
 }

@@ -96,7 +96,8 @@ impl RunningContainer {
 /// The containers of a host at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct HostContainers {
-    all: Vec<RunningContainer>,
+    /// In the order of their names.
+    pub all: Vec<RunningContainer>,
     /// This process's network namespace.
     own_namespace: Option<u64>,
     unreadable: Vec<PathBuf>,
@@ -117,11 +118,6 @@ impl HostContainers {
                 container.pids.first().and_then(|pid| groups::network_namespace(host, &pid.to_string()));
         }
         Ok(Self { all, own_namespace: groups::network_namespace(host, "self"), unreadable })
-    }
-
-    /// In the order of their names.
-    pub fn all(&self) -> &[RunningContainer] {
-        &self.all
     }
 
     /// Returns the container of a process, if any.

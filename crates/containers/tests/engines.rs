@@ -52,7 +52,7 @@ impl Lab {
     /// Returns names, engines and processes.
     fn found(&self) -> Vec<(String, Option<&'static str>, Vec<u32>)> {
         let containers = self.containers();
-        let all = containers.all().iter();
+        let all = containers.all.iter();
         all.map(|it| (it.argument(), it.engine, it.pids.iter().copied().collect())).collect()
     }
 }

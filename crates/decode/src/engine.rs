@@ -17,7 +17,7 @@ const UNDECODED: &str = "(undecoded)";
 /// It handles no layer between TCP and the protocol: a direction that turns to TLS is given up.
 #[derive(Debug)]
 pub struct DecoderEngine<D> {
-    decoder: D,
+    pub decoder: D,
     streams: StreamStates,
 }
 
@@ -25,16 +25,6 @@ impl<D: Decoder> DecoderEngine<D> {
     /// `mid_stream` means that the handshake was not captured.
     pub fn new(decoder: D, mid_stream: bool) -> Self {
         Self { decoder, streams: StreamStates::new(mid_stream) }
-    }
-
-    #[inline]
-    pub fn decoder(&self) -> &D {
-        &self.decoder
-    }
-
-    #[inline]
-    pub fn decoder_mut(&mut self) -> &mut D {
-        &mut self.decoder
     }
 
     #[inline]
@@ -262,7 +252,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
     /// Handles every outcome of a step except a decoded message. Returns the bytes posted or skipped.
     #[inline(never)]
     fn stepped<R: Reader>(&mut self, input: Input<'_>, (step, posted): (DecodeStep, u64), out: &mut Out<'_, R>) -> u64 {
-        let side = out.side();
+        let side = out.side;
         match step {
             Ok(Step::Progress) if posted > 0 => {}
             Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),

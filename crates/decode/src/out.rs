@@ -134,10 +134,12 @@ pub trait Reader {
 /// Counts the posted bytes, so that the engine can advance, and holds the operation being charged.
 pub struct Out<'r, R: Reader> {
     reader: &'r mut R,
-    side: Side,
+    /// The direction whose bytes are posted.
+    pub side: Side,
     current: Option<OpId>,
     posted: u64,
-    depth: u32,
+    /// How many groups are open.
+    pub depth: u32,
     /// Nothing posted now may vary, or the reader ignores what may: see [`Out::set_read`].
     is_read: bool,
 }
@@ -147,12 +149,6 @@ impl<'r, R: Reader> Out<'r, R> {
         reader.turn(side);
         let is_read = !reader.wants_free();
         Self { reader, side, current, posted: 0, depth: 0, is_read }
-    }
-
-    /// Returns the direction whose bytes are posted.
-    #[inline]
-    pub fn side(&self) -> Side {
-        self.side
     }
 
     /// Returns the operation being charged.
@@ -175,11 +171,6 @@ impl<'r, R: Reader> Out<'r, R> {
         let mut aside = Out::new(self.reader, self.side, current);
         aside.depth = depth;
         aside
-    }
-
-    /// Returns how many groups are open.
-    pub fn depth(&self) -> u32 {
-        self.depth
     }
 
     /// Opens an operation without charging it: see [`Out::charge`].
@@ -228,10 +219,7 @@ impl<'r, R: Reader> Out<'r, R> {
 
     #[inline(always)]
     fn charged(&mut self) -> OpId {
-        match self.current {
-            Some(op) => op,
-            None => self.orphan("(undecoded)"),
-        }
+        self.current.unwrap_or_else(|| self.orphan("(undecoded)"))
     }
 
     /// Posts the next `len` bytes to the operation being charged, unless `len` is 0.

@@ -8,16 +8,12 @@ use overhead_model::{Account, Amounts, Outcome, Side};
 /// A reader that sums postings by account, whatever their operation, and forwards everything else.
 pub struct Weigher<'a, 'r, R: Reader> {
     out: &'a mut Out<'r, R>,
-    amounts: Amounts,
+    pub amounts: Amounts,
 }
 
 impl<'a, 'r, R: Reader> Weigher<'a, 'r, R> {
     pub fn new(out: &'a mut Out<'r, R>) -> Self {
         Self { out, amounts: Amounts::ZERO }
-    }
-
-    pub fn amounts(&self) -> Amounts {
-        self.amounts
     }
 }
 

@@ -22,9 +22,9 @@ pub struct PostingTape {
     /// Start of the next player.
     start: TapePosition,
     /// Bytes posted since the tape was cleared.
-    recorded: u64,
+    pub recorded: u64,
     /// Operations opened since then.
-    opened: u64,
+    pub opened: u64,
     /// Positions of postings that are summed up, and the first event that may be a sum: see [`PostingTape::sum_up`].
     summed: (Range<u64>, usize),
 }
@@ -144,14 +144,6 @@ impl PostingTape {
         false
     }
 
-    pub fn opened(&self) -> u64 {
-        self.opened
-    }
-
-    pub fn recorded(&self) -> u64 {
-        self.recorded
-    }
-
     /// Drains the operations closed during the recording.
     pub fn closed(&mut self) -> std::vec::Drain<'_, (OpId, Outcome)> {
         self.closed.drain(..)
@@ -182,14 +174,10 @@ impl PostingTape {
 #[derive(Clone, Copy)]
 pub struct TapePlayer<'a> {
     tape: &'a PostingTape,
-    at: TapePosition,
+    pub at: TapePosition,
 }
 
 impl TapePlayer<'_> {
-    pub fn position(&self) -> TapePosition {
-        self.at
-    }
-
     /// Plays up to `len` bytes: calls `hear` for each event, the last posting cut.
     fn run(&mut self, mut len: u64, mut hear: impl FnMut(TapeEvent)) {
         while let Some(&event) = self.tape.events.get(self.at.next) {

@@ -37,7 +37,7 @@ impl<D: Decoder> ConnectionEngine<D> {
 
     pub fn shrink(&mut self) {
         self.0.shrink();
-        self.0.decoder_mut().shrink();
+        self.0.decoder.shrink();
     }
 
     /// Closes outstanding requests as unanswered, since nothing from the server is captured.
@@ -52,12 +52,12 @@ impl<D: Decoder> ConnectionEngine<D> {
 
     /// See [`LayeredDecoder::is_secured`].
     pub(crate) fn is_secured(&self) -> bool {
-        self.0.decoder().is_secured()
+        self.0.decoder.is_secured()
     }
 
     /// See [`LayeredDecoder::secure_midway`].
     pub(crate) fn secure_midway(&mut self) -> bool {
-        self.0.decoder_mut().secure_midway()
+        self.0.decoder.secure_midway()
     }
 
     /// Returns the decoder's state number while the connection is idle: see [`overhead_decode::DecoderEngine::idle_state`].
@@ -79,7 +79,7 @@ impl<D: Decoder> ConnectionEngine<D> {
 
     /// Ends the connection or the capture: undecoded bytes go to `unknown`.
     pub fn finish<R: Reader>(&mut self, reader: &mut R) {
-        self.0.decoder_mut().settle_all(reader);
+        self.0.decoder.settle_all(reader);
         self.0.finish(reader);
     }
 }

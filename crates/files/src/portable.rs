@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct PortableFolder {
     path: PathBuf,
-    is_new: bool,
+    /// This run created the folder.
+    pub is_new: bool,
 }
 
 impl PortableFolder {
@@ -37,11 +38,6 @@ impl PortableFolder {
     /// Returns the path as the user named it.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Returns whether this run created the folder.
-    pub fn is_new(&self) -> bool {
-        self.is_new
     }
 
     /// Always succeeds: these systems have no captures that would lock it.

@@ -28,10 +28,12 @@ impl FileOwner {
 pub struct OutputFolder {
     path: PathBuf,
     folder: OwnedFd,
-    owner: Option<FileOwner>,
+    /// The owner of written files; `None` for this process's user.
+    pub owner: Option<FileOwner>,
     /// Mode of its files before the umask. Files in a private folder are private.
     file_mode: u32,
-    is_new: bool,
+    /// This run created the folder.
+    pub is_new: bool,
 }
 
 impl OutputFolder {
@@ -97,19 +99,9 @@ impl OutputFolder {
         &self.path
     }
 
-    /// Returns whether this run created the folder.
-    pub fn is_new(&self) -> bool {
-        self.is_new
-    }
-
     /// Returns whether the folder was removed, so that nothing can be written into it.
     pub fn is_gone(&self) -> bool {
         fstat(&self.folder).is_ok_and(|it| it.st_nlink == 0)
-    }
-
-    /// Returns the owner of written files; `None` for this process's user.
-    pub fn owner(&self) -> Option<FileOwner> {
-        self.owner
     }
 
     /// Returns why another user could change what is in the folder; `None` if only root and this process's user can.
@@ -391,10 +383,10 @@ mod tests {
         let path = scratch.0.join("deep/run");
         let folder = OutputFolder::make(&path, 0o700, None).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        assert!(folder.is_new() && folder.lock());
+        assert!(folder.is_new && folder.lock());
         assert_eq!(OutputFolder::make(&path, 0o700, None).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         let second = OutputFolder::open_or_make(&path, 0o700, None).unwrap();
-        assert!(!second.is_new() && !second.lock(), "the first one holds it");
+        assert!(!second.is_new && !second.lock(), "the first one holds it");
         drop(folder);
         assert!(second.lock());
         assert!(!second.is_gone());

@@ -8,4 +8,4 @@ mod signals;
 
 pub use databases::containers_now;
 pub use metrics::{METRICS, MetricsServer, Scrape, SeriesLabels, TokenCheck};
-pub use signals::{CaptureSignals, EndRequest, EndSignals, or_never, runtime};
+pub use signals::{CaptureSignals, EndRequest, EndSignals, or_never, process_cpu, runtime};

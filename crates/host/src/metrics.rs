@@ -8,7 +8,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::time::{ClockId, clock_gettime};
@@ -258,6 +258,17 @@ pub fn text_of(metrics: impl Collector) -> String {
     text
 }
 
+fn encode_each<'a, V>(
+    mut family: MetricEncoder<'_>,
+    values: impl IntoIterator<Item = (SeriesLabels<'a>, V)>,
+    encode: impl Fn(&mut MetricEncoder<'_>, &V) -> fmt::Result,
+) -> fmt::Result {
+    values.into_iter().try_for_each(|(labels, value)| match labels.as_slice() {
+        [] => encode(&mut family, &value),
+        _ => encode(&mut family.encode_family(&labels)?, &value),
+    })
+}
+
 /// Writes a gauge with its value for each set of labels.
 pub fn gauge<'a>(
     encoder: &mut DescriptorEncoder<'_>,
@@ -265,15 +276,8 @@ pub fn gauge<'a>(
     help: &str,
     values: impl IntoIterator<Item = (SeriesLabels<'a>, f64)>,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (labels, value) in values {
-        if labels.is_empty() {
-            family.encode_gauge(&value)?;
-        } else {
-            family.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-    }
-    Ok(())
+    let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    encode_each(family, values, |series, &value| series.encode_gauge(&value))
 }
 
 /// Writes a counter with its value for each set of labels.
@@ -283,15 +287,8 @@ pub fn counter<'a, V: EncodeCounterValue>(
     help: &str,
     values: impl IntoIterator<Item = (SeriesLabels<'a>, V)>,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (labels, value) in values {
-        if labels.is_empty() {
-            family.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
-        } else {
-            family.encode_family(&labels)?.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
-        }
-    }
-    Ok(())
+    let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    encode_each(family, values, |series, value| series.encode_counter::<NoLabelSet, V, f64>(value, None))
 }
 
 #[cfg(test)]

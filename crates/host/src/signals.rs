@@ -25,10 +25,10 @@ pub struct CaptureSignals {
 pub struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
-    /// The terminal's disconnection; `None` if the signal is ignored, as under nohup.
-    hangup: Option<Signal>,
-    /// The first request.
-    first: Option<EndRequest>,
+    /// The terminal's disconnection; `None` if the signal is ignored, as under nohup. If it is taken, it is no request to end any more.
+    pub hangup: Option<Signal>,
+    /// The first request so far.
+    pub first: Option<EndRequest>,
     /// Number of requests.
     requests: u32,
 }
@@ -79,16 +79,6 @@ impl EndSignals {
         asked
     }
 
-    /// Returns the terminal's disconnection, which then is no request to end any more.
-    pub fn take_hangup(&mut self) -> Option<Signal> {
-        self.hangup.take()
-    }
-
-    /// Returns the first request so far.
-    pub fn first_request(&self) -> Option<EndRequest> {
-        self.first
-    }
-
     /// Returns whether there was a request so far.
     pub async fn was_requested(&mut self) -> bool {
         tokio::select! {
@@ -115,7 +105,7 @@ impl EndSignals {
             done.send(work()).is_ok()
         };
         std::thread::Builder::new().name("session".to_owned()).spawn(in_runtime)?;
-        let (mut checks, mut last) = (tokio::time::interval(CHECK_INTERVAL), (Instant::now(), cpu_time()));
+        let (mut checks, mut last) = (tokio::time::interval(CHECK_INTERVAL), (Instant::now(), process_cpu()));
         loop {
             tokio::select! {
                 biased;
@@ -129,10 +119,10 @@ impl EndSignals {
                     if let Some(notice) = notice {
                         say!("{notice}");
                     }
-                    last = (Instant::now(), cpu_time());
+                    last = (Instant::now(), process_cpu());
                 }
                 _ = checks.tick(), if self.requests > 0 => {
-                    let now = cpu_time();
+                    let now = process_cpu();
                     if now.saturating_sub(last.1) > WORK {
                         last = (Instant::now(), now);
                     } else if last.0.elapsed() > PATIENCE {
@@ -145,7 +135,7 @@ impl EndSignals {
 }
 
 /// Returns the CPU time of all threads.
-fn cpu_time() -> Duration {
+pub fn process_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }

@@ -4,14 +4,14 @@ use crate::cycles::CycleEvents;
 use crate::discover::check_pid_namespace;
 use crate::entry;
 use crate::error::Error;
-use crate::object::{has_tracepoint, kernel_types, port_set};
+use crate::object::{has_tracepoint, kernel_types, port_set, tracepoint_arguments};
 use crate::options::{CounterOptions, ProcessSelection, SocketKinds};
 use crate::skeleton::{OpenOverheadSkel, OverheadSkel, OverheadSkelBuilder, types};
 use crate::timing::OwnCostTimer;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
+
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapHandle, ReferencesType};
+use libbpf_rs::{Link, MapHandle};
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -195,7 +195,7 @@ fn configure(open: &mut OpenOverheadSkel<'_>, options: &CounterOptions, btf: &Bt
     constants.own_tgid = std::process::id();
     constants.adopt_children = options.adopt_children.into();
     constants.kernel_slots = (slots() / 2) as u32;
-    constants.retransmit_has_error = (arguments(btf, "tcp_retransmit_skb") > Some(2)).into();
+    constants.retransmit_has_error = (tracepoint_arguments(btf, "tcp_retransmit_skb") > 2).into();
     constants.sample_slices = options.by_operation.into();
     for wait in WAITS {
         if let Some(byte) = constants.wait_set.get_mut(wait.id().cast_unsigned() as usize >> 3) {
@@ -225,14 +225,6 @@ fn absence(name: &str, options: &CounterOptions, btf: &Btf<'_>, refused: Option<
         return Some("does not exist in this kernel".to_owned());
     }
     refused.map(|reason| format!("cannot be used: {reason}"))
-}
-
-fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<usize> {
-    let alias = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))?;
-    let pointer: Ptr<'_> = alias.referenced_type().try_into().ok()?;
-    let function: FuncProto<'_> = pointer.referenced_type().try_into().ok()?;
-    // The first one belongs to the tracepoint mechanism.
-    function.iter().len().checked_sub(1)
 }
 
 fn install(cycles: Result<CycleEvents, String>, table: &MapHandle) -> Result<CycleEvents, String> {

@@ -142,12 +142,9 @@ fn syscalls(sums: &SlotSums) -> BTreeMap<String, Syscall> {
     for (name, call) in native.chain(compat).filter(|(_, call)| call.count > 0) {
         named.entry(name).or_default().add(call);
     }
-    named.into_iter().map(|(name, call)| (name, record(&call))).collect()
-}
-
-fn record(call: &types::call) -> Syscall {
-    let ns = estimate_ns(call).ok_or("none of these calls was timed").into();
-    Syscall { count: call.count, errors: call.errors, ns }
+    let ns = |call: &types::call| estimate_ns(call).ok_or("none of these calls was timed").into();
+    let syscall = |call: types::call| Syscall { count: call.count, errors: call.errors, ns: ns(&call) };
+    named.into_iter().map(|(name, call)| (name, syscall(call))).collect()
 }
 
 pub(crate) fn syscall_name(number: usize, last: usize) -> String {

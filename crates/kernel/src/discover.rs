@@ -85,7 +85,8 @@ pub(crate) fn check_pid_namespace() -> Result<(), Error> {
 /// Returns the owners of sockets on `ports` in all network namespaces, except this process.
 pub(crate) fn owners(ports: &[u16]) -> Result<PortOwners, Error> {
     let processes: Vec<Process> = all_processes()?.flatten().collect();
-    let ends = ends(&processes, ports);
+    let entries = by_namespace(&processes, tcp_table).into_values().flatten();
+    let ends: HashMap<u64, SocketEnd> = entries.filter_map(|entry| Some((entry.inode, end(&entry, ports)?))).collect();
     let mut owners = PortOwners::default();
     let mut seen = HashSet::new();
     for process in &processes {
@@ -117,12 +118,6 @@ pub(crate) fn tcp_processes() -> Result<BTreeSet<u32>, Error> {
     let entries = by_namespace(&processes, tcp_table).into_values().flatten();
     let inodes = entries.map(|entry| (entry.inode, ())).collect();
     Ok(holders(&processes, &inodes).into_values().flatten().collect())
-}
-
-/// Returns the sockets on `ports` of all network namespaces, by inode.
-fn ends(processes: &[Process], ports: &[u16]) -> HashMap<u64, SocketEnd> {
-    let entries = by_namespace(processes, tcp_table).into_values().flatten();
-    entries.filter_map(|entry| Some((entry.inode, end(&entry, ports)?))).collect()
 }
 
 /// Returns a table of each network namespace, as one of its processes shows it.

@@ -2,7 +2,7 @@
 
 use crate::bpf::{CounterPrograms, RETRANSMISSIONS, SOCKET, SOFTIRQ, WAKEUPS};
 use crate::discover::{self, INSPECT_PRIVILEGES};
-use crate::options::{CounterOptions, CycleChoice, ProcessSelection};
+use crate::options::{CounterOptions, ProcessSelection};
 use crate::{privilege, timing};
 use overhead_model::privilege::remedy;
 
@@ -36,7 +36,7 @@ pub fn doctor() -> Vec<Capability> {
     let mut options = CounterOptions::for_ports([]);
     options.server = ProcessSelection::Named(String::new());
     options.client = ProcessSelection::Named(String::new());
-    options.cycles = CycleChoice::Best;
+
     options.softirq = true;
     let mut list = match CounterPrograms::start(&options) {
         Ok(programs) => counters(&programs),
@@ -84,21 +84,14 @@ fn counters(programs: &CounterPrograms) -> Vec<Capability> {
 }
 
 fn tracepoints(programs: &CounterPrograms, needed: &[&str]) -> Result<(), Absence> {
-    match programs.absence(needed) {
-        None => Ok(()),
-        Some(reason) => Err(Absence { reason, remedy: "a newer kernel".to_owned() }),
-    }
+    let missing = |reason| Err(Absence { reason, remedy: "a newer kernel".to_owned() });
+    programs.absence(needed).map_or(Ok(()), missing)
 }
 
 fn hardware(programs: &CounterPrograms) -> Result<(), Absence> {
-    match &programs.cycles {
-        Ok(_) => Ok(()),
-        Err(reason) => Err(Absence {
-            reason: reason.clone(),
-            remedy: "run on bare metal or in a VM with a virtual PMU; until then cycles are reference cycles"
-                .to_owned(),
-        }),
-    }
+    let remedy = "run on bare metal or in a VM with a virtual PMU; until then cycles are reference cycles";
+    let missing = |reason: &String| Absence { reason: reason.clone(), remedy: remedy.to_owned() };
+    programs.cycles.as_ref().map(drop).map_err(missing)
 }
 
 /// Errors end with a colon and their remedy.

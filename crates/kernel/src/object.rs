@@ -40,7 +40,6 @@ pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
 
 /// Loads an object without the programs that are unused, and with these numbers of entries in its tables.
 pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&str, u32)]) -> Result<Object, Error> {
-    let failed = |error: libbpf_rs::Error| Error::loading(&error);
     let mut open = open(bytes)?;
     for mut program in open.progs_mut() {
         if is_unused(&program.name().to_string_lossy()) {
@@ -49,10 +48,10 @@ pub(crate) fn load(bytes: &[u8], is_unused: impl Fn(&str) -> bool, sizes: &[(&st
     }
     for mut map in open.maps_mut() {
         if let Some((_, entries)) = sizes.iter().find(|(name, _)| map.name() == *name) {
-            map.set_max_entries(*entries).map_err(failed)?;
+            map.set_max_entries(*entries).map_err(|error| Error::loading(&error))?;
         }
     }
-    open.load().map_err(failed)
+    open.load().map_err(|error| Error::loading(&error))
 }
 
 fn open(bytes: &[u8]) -> Result<OpenObject, Error> {
@@ -61,7 +60,7 @@ fn open(bytes: &[u8]) -> Result<OpenObject, Error> {
 
 /// Checks that this machine can run BPF programs, and loads an object whose programs are all required.
 pub(crate) fn load_whole(bytes: &[u8]) -> Result<Object, Error> {
-    load_prepared(open_whole(bytes)?)
+    open_whole(bytes)?.load().map_err(|error| Error::loading(&error))
 }
 
 /// Checks that this machine can run BPF programs, and opens an object whose programs are all required.
@@ -70,10 +69,6 @@ pub(crate) fn open_whole(bytes: &[u8]) -> Result<OpenObject, Error> {
     check_pid_namespace()?;
     kernel_types()?;
     open(bytes)
-}
-
-pub(crate) fn load_prepared(open: OpenObject) -> Result<Object, Error> {
-    open.load().map_err(|error| Error::loading(&error))
 }
 
 /// Attaches a program that is required.

@@ -32,7 +32,7 @@ impl SplitEvidence {
         if self.timed == 0 || self.tick_error(ticks) <= self.timing_error() {
             self.by_ticks(ticks)
         } else {
-            self.by_timing()
+            self.with_kernel(self.calls_ns.min(self.cpu_ns), "sampled", self.timed)
         }
     }
 
@@ -55,10 +55,6 @@ impl SplitEvidence {
         let all = self.user_ns + self.system_ns;
         let kernel = if all == 0 { 0 } else { u128::from(self.cpu_ns) * u128::from(self.system_ns) / u128::from(all) };
         self.with_kernel(kernel as u64, "scheduler", ticks)
-    }
-
-    fn by_timing(&self) -> OnCpu {
-        self.with_kernel(self.calls_ns.min(self.cpu_ns), "sampled", self.timed)
     }
 
     fn with_kernel(&self, kernel: u64, method: &str, samples: u64) -> OnCpu {

@@ -120,9 +120,10 @@ pub struct UnixStreams {
     /// Taken from the ring, not yet ordered.
     taken: Arc<Mutex<Vec<StreamBytes>>>,
     order: StreamOrder,
-    /// Last search for pieces that have waited too long, and how many were released early.
+    /// Last search for pieces that have waited too long.
     last_check: Instant,
-    early: u64,
+    /// Pieces that were handed on before what their writers had read.
+    pub early: u64,
     clock: ClockStamp,
     connections: Option<Link>,
     links: Vec<Link>,
@@ -228,11 +229,6 @@ impl UnixStreams {
         self.order.waits_from(time_ns)
     }
 
-    /// Returns how many pieces were handed on before what their writers had read.
-    pub fn early(&self) -> u64 {
-        self.early
-    }
-
     /// Detaches the programs. Captured events can still be polled.
     pub fn stop(&mut self) {
         self.links.clear();
@@ -288,10 +284,7 @@ fn load(options: &StreamOptions) -> Result<Object, Error> {
 fn watch_socket(object: &Object, index: u32, socket: &str) -> Result<(), Error> {
     let (names, files) = (map(object, "names")?, map(object, "files")?);
     let mut name = [0; size_of::<types::stream_name>()];
-    let (bytes, at) = match socket.strip_prefix('@') {
-        Some(name) => (name.as_bytes(), 1),
-        None => (socket.as_bytes(), 0),
-    };
+    let (bytes, at) = socket.strip_prefix('@').map_or((socket.as_bytes(), 0), |name| (name.as_bytes(), 1));
     let Some(place) = name.get_mut(at..at + bytes.len()) else {
         return Err(Error::Tables(format!("{socket} is longer than the name of a socket can be (107 bytes)")));
     };

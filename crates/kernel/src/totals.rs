@@ -192,7 +192,8 @@ pub struct FollowedTraffic {
 pub struct TcpFollower {
     by_connection: bool,
     every_listener: bool,
-    sees_drops: bool,
+    /// The kernel shows which segments it drops: since Linux 6.11.
+    pub sees_drops: bool,
     settings: MapHandle,
     /// By `totals_table`. The table that the programs fill comes first.
     sums: [[MapHandle; 2]; TABLES],
@@ -276,11 +277,6 @@ impl TcpFollower {
         }
         follower.follow_ports(ports)?;
         Ok(follower)
-    }
-
-    /// Returns whether the kernel shows which segments it drops: since Linux 6.11.
-    pub const fn sees_drops(&self) -> bool {
-        self.sees_drops
     }
 
     /// Replaces the ports. Connections that are followed already stay so.

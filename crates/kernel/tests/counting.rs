@@ -441,7 +441,7 @@ fn without_a_client_here_the_client_is_absent_not_zero() {
 fn a_server_that_listens_later_is_found_then() {
     let port = child::free_port();
     let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
-    assert!(counters.is_awaiting());
+    assert!(counters.awaiting);
     counters.begin().unwrap();
     let absent = counters.record_so_far().unwrap();
     assert!(absent.server.reason().unwrap().contains(&format!("listened on port {port}")), "{:?}", absent.server);

@@ -214,7 +214,7 @@ fn a_command_of_ours_is_a_client_from_its_exec_on() {
     let mut options = CounterOptions::for_ports([child::free_port()]);
     options.adopt_children = true;
     let Some(mut counters) = counters(&options) else { return };
-    assert!(counters.is_awaiting());
+    assert!(counters.awaiting);
     counters.begin().unwrap();
     let mut command = std::process::Command::new("/bin/sh").args(["-c", "/bin/true; exec /bin/true"]).spawn().unwrap();
     let pid = command.id();
@@ -259,7 +259,7 @@ fn programs_that_a_command_starts_are_clients_apart_from_it() {
 fn a_command_that_starts_a_server_is_not_the_client_of_it() {
     let port = child::free_port();
     let Some(mut counters) = counters(&CounterOptions::for_ports([port])) else { return };
-    assert!(counters.is_awaiting());
+    assert!(counters.awaiting);
     let command = Child::waiting(move || {
         child::fork_and_wait(|| {
             let _listener = TcpListener::bind(("127.0.0.1", port)).unwrap();

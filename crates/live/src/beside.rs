@@ -25,7 +25,7 @@ pub struct BesideSource {
     rounds: u32,
     /// The interface delivers no more packets.
     is_over: bool,
-    totals: LiveTotals,
+    pub totals: LiveTotals,
 }
 
 impl BesideSource {
@@ -156,7 +156,7 @@ impl LiveInput for LiveSource {
     }
 
     fn totals(&self) -> &LiveTotals {
-        self.totals()
+        &self.totals
     }
 
     fn end_window(&mut self) {

@@ -167,7 +167,7 @@ impl CapturePlan {
     /// Returns the servers in the captured network namespace, to say how their TLS can be read.
     fn tls_servers(&self) -> TlsServers {
         let namespace = self.live.namespace();
-        let number = namespace.map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
+        let number = namespace.map_or_else(own_network_namespace, |namespace| namespace.number as u32);
         let local = list_interfaces(namespace).unwrap_or_default().into_iter().flat_map(|it| it.addresses).collect();
         let listening = raised(tcp_servers).unwrap_or_default().into_iter();
         // What listens for a container is not its server.

@@ -9,8 +9,8 @@ use overhead_containers::{HostContainers, HostPaths, RunningContainer};
 use overhead_dissect::Selection;
 use overhead_host::databases::{self, Database};
 use overhead_kernel::{TcpConnection, raised, tcp_connections};
-use overhead_model::record::{self, Counters};
-use overhead_model::{Measured, Protocol, bail_usage};
+use overhead_model::record::Counters;
+use overhead_model::{Measured, Protocol, bail_usage, distinct};
 use overhead_reading::ConnectionChoice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -54,7 +54,7 @@ impl ContainerPlace {
             let connections = raised(|| tcp_connections(pid, &ports)).unwrap_or_default();
             let interfaces = raised(|| list_interfaces(Some(&namespace)))?;
             let is_local = !serving.is_empty() && serving.iter().all(|database| database.is_local());
-            let chosen = choose(&interfaces, &connections, is_local || namespace.is_own())?;
+            let chosen = choose(&interfaces, &connections, is_local || namespace.is_own)?;
             (*interface, elsewhere) = (Some(chosen.name), chosen.elsewhere);
         }
         Ok((Self { container, namespace, servers }, elsewhere))
@@ -71,15 +71,9 @@ fn choose_ports(choice: &mut ConnectionChoice, databases: &[Database]) -> Result
         named.is_empty() || named.iter().any(|system| system.protocol == database.system.protocol)
     };
     let meant: Vec<&Database> = databases.iter().filter(is_meant).collect();
-    let mut ports: Vec<u16> = meant.iter().flat_map(|database| database.ports()).collect();
-    ports.sort_unstable();
-    ports.dedup();
-    choice.selected.ports = ports;
+    choice.selected.ports = distinct(meant.iter().flat_map(|database| database.ports()));
     if named.is_empty() && !meant.is_empty() {
-        let mut systems: Vec<String> = meant.iter().map(|database| database.system.name.to_owned()).collect();
-        systems.sort();
-        systems.dedup();
-        choice.selected.db = systems;
+        choice.selected.db = distinct(meant.iter().map(|database| database.system.name.to_owned()));
     }
     Ok(())
 }
@@ -165,11 +159,7 @@ pub fn name_containers(
             let by_process = moments.iter().find_map(|containers| containers.by_process(*pid));
             by_process.or_else(|| moments.iter().find_map(|containers| containers.by_network_namespace(namespace?)))
         };
-        let mut names: Vec<record::Container> =
-            role.pids.iter().filter_map(container).map(RunningContainer::record).collect();
-        names.sort();
-        names.dedup();
-        role.containers = names;
+        role.containers = distinct(role.pids.iter().filter_map(container).map(RunningContainer::record));
     }
 }
 
@@ -262,7 +252,7 @@ impl LivePlan {
         options.buffer_bytes = self.buffer;
         options.filter = KernelFilter::new(self.ports.iter().copied(), self.filter.as_deref());
         let source = raised(|| LiveSource::open(&options))?;
-        let mut about = WriterOptions::new(source.link_type());
+        let mut about = WriterOptions::new(source.link);
         about.interface = self.in_words();
         about.snaplen = options.snaplen;
         source.filter().unwrap_or_default().clone_into(&mut about.filter);

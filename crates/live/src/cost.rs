@@ -157,10 +157,7 @@ impl CostTurns<'_> {
         let sockets = self.plan.find_sockets().ok()?.filter(|_| *chosen == ProcessSelection::Ports);
         let chosen = sockets.map_or_else(|| chosen.clone(), |sockets| sockets.server());
         let servers: BTreeSet<u32> = servers(&chosen, &self.plan.live.ports).ok()?;
-        if servers.is_empty() {
-            return None;
-        }
-        Some(family_cpu_ns(&servers).ok()? + children_cpu_ns())
+        if servers.is_empty() { None } else { Some(family_cpu_ns(&servers).ok()? + children_cpu_ns()) }
     }
 }
 

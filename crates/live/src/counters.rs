@@ -10,7 +10,7 @@ use overhead_kernel::{
 };
 use overhead_model::{Measured, Side, record};
 use overhead_report::Aggregate;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Counters, or the reason why there are none.
 pub struct KernelCounting(Result<Box<KernelCounters>, String>);
@@ -36,7 +36,7 @@ impl KernelCounting {
             options.client = ProcessSelection::Named("the command's processes did not connect".to_owned());
         }
         if let Some(namespace) = plan.live.namespace() {
-            options.network_namespace = namespace.number() as u32;
+            options.network_namespace = namespace.number as u32;
         }
         if let Some(sockets) = sockets {
             options.sockets = if sockets.are_beside { SocketKinds::Both } else { SocketKinds::Unix };
@@ -87,7 +87,7 @@ impl KernelCounting {
 
     /// Returns a note if no server runs yet.
     pub fn awaited(&self, ports: &[u16]) -> Option<String> {
-        let awaiting = self.0.as_ref().is_ok_and(|counters| counters.is_awaiting());
+        let awaiting = self.0.as_ref().is_ok_and(|counters| counters.awaiting);
         awaiting.then(|| {
             format!(
                 "no process on this host listens on port {} yet: its system calls are counted from when one does (or name \
@@ -97,17 +97,8 @@ impl KernelCounting {
         })
     }
 
-    /// Also counts these processes as clients.
-    pub fn add_clients(&mut self, pids: &BTreeSet<u32>) {
-        self.add(ProcessRole::Client, pids);
-    }
-
-    /// Also counts these processes as servers.
-    pub fn add_servers<'a>(&mut self, pids: impl IntoIterator<Item = &'a u32>) {
-        self.add(ProcessRole::Server, pids);
-    }
-
-    fn add<'a>(&mut self, role: ProcessRole, pids: impl IntoIterator<Item = &'a u32>) {
+    /// Also counts these processes.
+    pub fn add<'a>(&mut self, role: ProcessRole, pids: impl IntoIterator<Item = &'a u32>) {
         if let Ok(counters) = &mut self.0 {
             for pid in pids {
                 // Fails if the process has ended, which leaves nothing to count.

@@ -1,7 +1,7 @@
 //! The folder of one run. It is made before anything is measured, so that an unwritable place is found before the
 //! benchmark runs.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use overhead_files::{FileOwner, OutputFolder, ReservedFile};
 use overhead_model::Run;
 use overhead_model::record::InputFile;
@@ -25,7 +25,8 @@ pub const PRINTED: [&str; 2] = ["command.out", "command.err"];
 #[derive(Debug)]
 pub struct RunFolder {
     place: OutputFolder,
-    name: String,
+    /// The name of the run: the given name, or else the folder's.
+    pub name: String,
     /// Space reserved for the record, until the record is written.
     reserved: Mutex<Option<ReservedFile>>,
 }
@@ -50,18 +51,14 @@ impl RunFolder {
         // Files of an earlier run could be mistaken for this run's, if this run keeps no packets or is aborted.
         for name in run_files().map(str::to_owned).chain(rotated(path)).filter(|name| place.holds(name)) {
             let name = name.as_str();
-            if !force {
-                bail!(occupied(path, name));
-            }
+            ensure!(force, occupied(path, name));
             place.remove(name).map_err(|error| unwritable(&path.join(name), &error))?;
         }
         Self::new(place)
     }
 
     fn new(place: OutputFolder) -> Result<Self> {
-        if !place.lock() {
-            bail!("{} was taken by another capture at the same moment: try again", place.path().display());
-        }
+        ensure!(place.lock(), "{} was taken by another capture at the same moment: try again", place.path().display());
         let name = place.path().file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| place.path().display().to_string());
         let folder = Self { place, name, reserved: Mutex::default() };
@@ -138,7 +135,7 @@ impl RunFolder {
         for name in [PART].into_iter().chain(PRINTED) {
             let _ = self.place.remove(name);
         }
-        if self.place.is_new() {
+        if self.place.is_new {
             let _ = std::fs::remove_dir(self.path());
         }
     }
@@ -159,11 +156,6 @@ impl RunFolder {
         )
     }
 
-    /// Returns the name of the run: the given name, or else the folder's.
-    pub fn name(&self) -> String {
-        self.name.clone()
-    }
-
     /// Names the run differently from its folder.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
@@ -175,7 +167,7 @@ impl RunFolder {
     pub fn write(&self, run: &Run) -> Result<WrittenRun> {
         let json = text::json(run)?;
         let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let remade = self.place.is_gone().then(|| numbered(self.path(), self.place.owner())).transpose()?;
+        let remade = self.place.is_gone().then(|| numbered(self.path(), self.place.owner)).transpose()?;
         let place = remade.as_ref().unwrap_or(&self.place);
         let record = match reserved.filter(|_| place.holds(PART)) {
             Some(reserved) => place.write_reserved(reserved, RECORD, json.as_bytes()),
@@ -186,7 +178,7 @@ impl RunFolder {
             format!("{} cannot be written: {hint}", place.path().join(RECORD).display())
         })?;
         let mut written = WrittenRun { files: vec![record], without_charts: None };
-        match write_report(&[NamedRun::new(self.name(), run.clone())], place) {
+        match write_report(&[NamedRun::new(self.name.clone(), run.clone())], place) {
             Ok(files) => written.files.extend(files),
             Err(error) => written.without_charts = Some(error.to_string()),
         }

@@ -208,7 +208,7 @@ impl CapturePlan {
         if let Some(caution) = only::caution(&self.command.words) {
             say!("overhead: {caution}");
         }
-        let netns = self.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
+        let netns = self.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number as u32);
         let opened = raised(|| OpenedConnections::start(&self.live.ports, netns));
         Ok(Some(CommandFilter::new(opened.map_err(|error| anyhow!("--only-command needs the kernel: {error}"))?)))
     }

@@ -21,26 +21,10 @@ use std::time::Duration;
 const SERIES: usize = 100;
 /// Servers with separate series, of 5 lines each for each class.
 const SERVERS: usize = 100;
-/// Upper bounds of the latency histogram, nanoseconds. The aggregate counts operations within each of them.
-const BUCKETS_NS: [u64; 18] = [
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-    200_000_000,
-    500_000_000,
-    1_000_000_000,
-    2_000_000_000,
-    5_000_000_000,
-    10_000_000_000,
+/// Upper bounds of the latency histogram, microseconds. The aggregate counts operations within each of them.
+const BUCKETS_US: [u64; 18] = [
+    20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000,
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,8 +68,8 @@ struct SeriesSums {
     wire_bytes: [u64; 2],
     latencies: u64,
     latency_ns: f64,
-    /// Number of operations that took no longer than each of [`BUCKETS_NS`].
-    within: [u64; BUCKETS_NS.len()],
+    /// Number of operations that took no longer than each of [`BUCKETS_US`].
+    within: [u64; BUCKETS_US.len()],
 }
 
 impl SeriesSums {
@@ -100,7 +84,7 @@ impl SeriesSums {
             wire_bytes: [&row.request, &row.response].map(|side| side.wire_bytes.total),
             latencies: latency.count,
             latency_ns: latency.mean * latency.count as f64,
-            within: BUCKETS_NS.map(within),
+            within: BUCKETS_US.map(|bound| within(bound * 1_000)),
         }
     }
 
@@ -132,22 +116,17 @@ impl SeriesSums {
 }
 
 /// Series that only grow, of which a limited number is separate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct BoundedSeries {
     /// The rows at the last scrape, by full name.
     before: BTreeMap<SeriesKey, SeriesSums>,
     series: BTreeMap<SeriesKey, SeriesSums>,
-    limit: usize,
     /// Number of names that share a series.
     sharing: u64,
 }
 
 impl BoundedSeries {
-    const fn new(limit: usize) -> Self {
-        Self { before: BTreeMap::new(), series: BTreeMap::new(), limit, sharing: 0 }
-    }
-
-    fn take(&mut self, rows: impl Iterator<Item = (SeriesKey, SeriesSums)>) {
+    fn take(&mut self, limit: usize, rows: impl Iterator<Item = (SeriesKey, SeriesSums)>) {
         let mut now = BTreeMap::<SeriesKey, SeriesSums>::new();
         rows.for_each(|(key, sums)| now.entry(key).or_default().add(&sums));
         // The aggregate adds a folded row to `(other)`, where its earlier operations are not new. It may have begun again since.
@@ -163,7 +142,7 @@ impl BoundedSeries {
                 delta = delta.without(folded);
             }
             let series = key.without_path();
-            let is_own = self.series.contains_key(&series) || self.series.len() < self.limit || key.name == OTHER;
+            let is_own = self.series.contains_key(&series) || self.series.len() < limit || key.name == OTHER;
             if !is_own && !self.before.contains_key(key) {
                 self.sharing += 1;
             }
@@ -174,7 +153,7 @@ impl BoundedSeries {
 }
 
 /// Totals that grow from scrape to scrape, so that no counter ever falls.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ScrapedMetrics {
     operations: BoundedSeries,
     servers: BoundedSeries,
@@ -196,18 +175,7 @@ impl ScrapedMetrics {
     /// Returns metrics that are all zero. A system with a port is that of the servers on it; without one, that of all others of its
     /// protocol.
     pub fn new(systems: Vec<(Option<u16>, System)>) -> Self {
-        Self {
-            operations: BoundedSeries::new(SERIES),
-            servers: BoundedSeries::new(SERVERS),
-            systems,
-            ledger: [[0; Account::COUNT]; 2],
-            frames: 0,
-            wire_bytes: 0,
-            dropped: 0,
-            syscalls: BTreeMap::new(),
-            on_cpu_ns: BTreeMap::new(),
-            time_ns: [0; 2],
-        }
+        Self { systems, ..Self::default() }
     }
 
     /// Updates all sums and returns them as text.
@@ -221,9 +189,12 @@ impl ScrapedMetrics {
         self.time_ns = [elapsed_ns, elapsed_ns];
         if let Some(so_far) = so_far {
             self.take_rows(&so_far.operations);
-            self.servers.take(so_far.servers.iter().map(|(kind, sums)| {
-                (SeriesKey::new(kind.protocol.name(), kind.class, &kind.label), SeriesSums::from_server(sums))
-            }));
+            self.servers.take(
+                SERVERS,
+                so_far.servers.iter().map(|(kind, sums)| {
+                    (SeriesKey::new(kind.protocol.name(), kind.class, &kind.label), SeriesSums::from_server(sums))
+                }),
+            );
             for (mine, now) in self.ledger.iter_mut().zip(so_far.ledger) {
                 Account::ALL.iter().zip(mine).for_each(|(account, sum)| raise(sum, now[*account]));
             }
@@ -241,7 +212,7 @@ impl ScrapedMetrics {
 
     fn take_rows(&mut self, rows: &[OperationRow]) {
         let key = |row: &OperationRow| SeriesKey::new(&row.protocol, row.class, &row.name);
-        self.operations.take(rows.iter().map(|row| (key(row), SeriesSums::from_row(row))));
+        self.operations.take(SERIES, rows.iter().map(|row| (key(row), SeriesSums::from_row(row))));
     }
 
     /// Returns the system of a server, or its protocol if nothing more is known.
@@ -299,11 +270,11 @@ impl ScrapedMetrics {
         let mut family =
             encoder.encode_descriptor("overhead_operation_latency_seconds", help, None, MetricType::Histogram)?;
         for (key, sums) in self.operations.series.iter().filter(|(_, sums)| sums.latencies > 0) {
-            let mut buckets = Vec::with_capacity(BUCKETS_NS.len() + 1);
+            let mut buckets = Vec::with_capacity(BUCKETS_US.len() + 1);
             let mut below = 0;
-            for (bound, within) in BUCKETS_NS.into_iter().zip(sums.within) {
+            for (bound, within) in BUCKETS_US.into_iter().zip(sums.within) {
                 let within = within.clamp(below, sums.latencies);
-                buckets.push((bound as f64 / 1e9, within - below));
+                buckets.push((bound as f64 / 1e6, within - below));
                 below = within;
             }
             buckets.push((f64::INFINITY, sums.latencies - below));
@@ -449,7 +420,7 @@ mod tests {
         let sums = |count| SeriesSums { count, wire_bytes: [10 * count, count], ..SeriesSums::default() };
         let take = |metrics: &mut ScrapedMetrics, counts: &[(usize, u64)]| {
             let key = |server: &usize| SeriesKey::new("resp", Class::Workload, &format!("10.0.0.1:{server}"));
-            metrics.servers.take(counts.iter().map(|(server, count)| (key(server), sums(*count))));
+            metrics.servers.take(SERVERS, counts.iter().map(|(server, count)| (key(server), sums(*count))));
             text_of(metrics.clone())
         };
         let all: Vec<_> = (7..SERVERS + 17).map(|server| (server, 2)).collect();

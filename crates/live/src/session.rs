@@ -23,7 +23,7 @@ use overhead_capture::live::StopHandle;
 use overhead_containers::HostContainers;
 use overhead_host::metrics::{METRICS, MetricsServer};
 use overhead_host::{CaptureSignals, EndRequest, EndSignals, databases, or_never, runtime};
-use overhead_kernel::{WorkListener, raised};
+use overhead_kernel::{ProcessRole, WorkListener, raised};
 use overhead_model::exit::StatusFault;
 use overhead_model::{LinkType, Measured, Run};
 use overhead_reading::time::unix_ns;
@@ -216,11 +216,11 @@ impl CaptureSession {
         let mut metrics = ScrapedMetrics::new(plan.known_systems()?);
         let (mut shown, mut tick) = (StatusLine::new(quiet), tokio::time::interval(Duration::from_millis(250)));
         let mut warmup = self.warmup.as_deref();
-        let before = warmup.map_or(Duration::ZERO, WarmUp::length);
+        let before = warmup.map_or(Duration::ZERO, |warmup| warmup.length);
         let mut deadline = limits.duration.map(|duration| tokio::time::Instant::now() + before + duration);
         let own_child = child.as_ref().and_then(Child::id);
         self.end = loop {
-            if let Some(asked) = signals.end.first_request() {
+            if let Some(asked) = signals.end.first {
                 break CaptureEnd::Asked(asked);
             }
             tokio::select! {
@@ -305,7 +305,7 @@ impl CaptureSession {
             let source = raised(|| StreamSource::open(sockets, &plan.live, StopHandle::new()?))?;
             let mut about = WriterOptions::new(LinkType::UPPER_PDU);
             about.interface = sockets.names.join(", ");
-            self.counting.add_clients(&source.client_pids());
+            self.counting.add(ProcessRole::Client, &source.client_pids());
             return self.start_threads(source, about);
         }
         let (source, mut about) = plan.live.open()?;
@@ -323,8 +323,8 @@ impl CaptureSession {
     fn streams_beside(&mut self, sockets: &UnixSockets, stop: StopHandle) -> Result<Option<StreamSource>> {
         match raised(|| StreamSource::open(sockets, &self.plan.live, stop)) {
             Ok(streams) => {
-                self.counting.add_servers(&sockets.pids);
-                self.counting.add_clients(&streams.client_pids());
+                self.counting.add(ProcessRole::Server, &sockets.pids);
+                self.counting.add(ProcessRole::Client, &streams.client_pids());
                 Ok(Some(streams))
             }
             Err(error) if self.plan.sockets.names().is_empty() => {

@@ -435,7 +435,7 @@ impl LiveInput for StreamSource {
                 call_name(*call)
             )),
         };
-        let early = Some(self.streams.early()).filter(|early| *early > 0).map(|early| {
+        let early = Some(self.streams.early).filter(|early| *early > 0).map(|early| {
             format!(
                 "{} arrived before the bytes that their writers had read, because the calls that wrote those were not seen to return: answers may precede their requests there",
                 counted(early, "piece of a UNIX socket")

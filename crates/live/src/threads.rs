@@ -49,12 +49,6 @@ pub struct CaptureLimits {
     pub windows: Option<Windows>,
 }
 
-impl CaptureLimits {
-    fn is_early(&self, frame: &Frame<'_>) -> bool {
-        frame.time_ns < self.start_ns.load(Ordering::Acquire)
-    }
-}
-
 /// Result of the capturing thread.
 pub struct CaptureOutcome {
     /// Closed operations.
@@ -274,19 +268,13 @@ impl<S: LiveInput> CaptureWorker<S> {
         let (mut frames, mut window) = (0, 0..0);
         while !self.sink.is_over && self.limits.frames.is_none_or(|limit| frames < limit) {
             let idle = match self.source.next_frame()? {
-                // Needs all frames, to follow every connection from its start.
-                NextFrame::Frame(frame) if self.only.as_mut().is_some_and(|only| only.leaves_out(&frame)) => false,
-                NextFrame::Frame(frame) if self.limits.is_early(&frame) => false,
-                NextFrame::Frame(frame)
-                    if self.limits.warmup.as_ref().is_some_and(|warmup| warmup.leaves_out(frame.time_ns)) =>
-                {
-                    false
-                }
-                NextFrame::Frame(frame) if outside(self.limits.windows, &mut window, frame.time_ns) => false,
                 NextFrame::Frame(frame) => {
-                    if self.sink.frame(&frame) == FrameFate::Written {
-                        frames += 1;
-                    }
+                    // The filter needs all frames, to follow every connection from its start.
+                    let is_left_out = self.only.as_mut().is_some_and(|only| only.leaves_out(&frame))
+                        || frame.time_ns < self.limits.start_ns.load(Ordering::Acquire)
+                        || self.limits.warmup.as_ref().is_some_and(|warmup| warmup.leaves_out(frame.time_ns))
+                        || outside(self.limits.windows, &mut window, frame.time_ns);
+                    frames += u64::from(!is_left_out && self.sink.frame(&frame) == FrameFate::Written);
                     false
                 }
                 NextFrame::Idle => {
@@ -410,11 +398,6 @@ impl FrameSink {
     /// Finishes the last file and returns the files.
     fn close(&mut self, kernel: Option<&KernelStats>) -> PacketSet {
         let finished = self.packets.take().map(|packets| packets.finish(kernel)).transpose();
-        finished
-            .unwrap_or_else(|error| {
-                self.give_up_file(&error);
-                None
-            })
-            .unwrap_or_default()
+        finished.inspect_err(|error| self.give_up_file(error)).unwrap_or_default().unwrap_or_default()
     }
 }

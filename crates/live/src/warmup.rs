@@ -14,7 +14,7 @@ const UNKNOWN: u64 = u64::MAX;
 /// A warm-up, which starts with the first frame.
 #[derive(Debug)]
 pub struct WarmUp {
-    length: Duration,
+    pub length: Duration,
     /// Planned end, Unix nanoseconds.
     due_ns: AtomicU64,
     /// Actual end, when the counters started.
@@ -28,10 +28,6 @@ impl WarmUp {
     pub fn new(length: Duration) -> Arc<Self> {
         let [due_ns, end_ns] = [UNKNOWN, UNKNOWN].map(AtomicU64::new);
         Arc::new(Self { length, due_ns, end_ns, started: Notify::new(), left_out: AtomicU64::new(0) })
-    }
-
-    pub fn length(&self) -> Duration {
-        self.length
     }
 
     /// Starts now, without waiting for a frame.

@@ -30,7 +30,7 @@ impl TcpWitness {
             None => raised(|| TcpFollower::start(&[], true)).map_err(|error| error.to_string()),
         };
         let network_namespace =
-            plan.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number() as u32);
+            plan.live.namespace().map_or_else(own_network_namespace, |namespace| namespace.number as u32);
         Self { following, network_namespace, totals: None }
     }
 
@@ -65,7 +65,7 @@ impl TcpWitness {
         for row in &run.connections {
             *rows.entry((row.client.clone(), row.server.clone())).or_default() += 1;
         }
-        let (mut whole, mut part) = (Difference::new(WHOLE), Difference::new(PART));
+        let [mut whole, mut part] = [WHOLE, PART].map(|least| Difference { least, ..Difference::default() });
         for row in &mut run.connections {
             let is_reused = rows.get(&(row.client.clone(), row.server.clone())).is_some_and(|rows| *rows > 1);
             row.kernel = match &reason {
@@ -160,6 +160,7 @@ impl SocketTable {
 }
 
 /// The difference between TCP's counters and the ledger, over some connections.
+#[derive(Default)]
 struct Difference {
     /// The share below which it is not reported.
     least: f64,
@@ -170,10 +171,6 @@ struct Difference {
 }
 
 impl Difference {
-    const fn new(least: f64) -> Self {
-        Self { least, connections: 0, differing: 0, ledger_bytes: 0, kernel_bytes: 0 }
-    }
-
     fn add(&mut self, row: &Connection, counters: &KernelTcp) {
         self.connections += 1;
         self.differing += u64::from(row.wire_bytes != counters.wire_bytes);

@@ -81,8 +81,8 @@ pub struct StatusFault {
 
 impl StatusFault {
     /// Returns an error in the arguments or in what they name.
-    pub fn usage(message: String) -> Self {
-        Self { status: USAGE, message }
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { status: USAGE, message: message.into() }
     }
 
     /// Returns the error for a user's request to stop; a capture needs two requests. `kept` describes what remains of the run.

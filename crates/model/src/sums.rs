@@ -7,3 +7,8 @@ macro_rules! add_fields {
         $($sum.$field += $more.$field;)+
     };
 }
+
+/// Returns the items in order, without duplicates.
+pub fn distinct<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    items.into_iter().collect::<std::collections::BTreeSet<T>>().into_iter().collect()
+}

@@ -81,7 +81,7 @@ impl AnnotateArgs {
         let rules = AdvisedRules(observer.into_advice().0.findings);
         let mut reading = OperationNotes::new(&rules);
         input.explore(&mut reading, &keys, &mut told)?;
-        let (notes, omitted) = reading.into_notes();
+        let OperationNotes { notes, omitted, .. } = reading;
         if omitted > 0 {
             warnings.partial(format!(
                 "{}: {} have no comment, because those of the others take up the memory: choose a part with --from and --to",

@@ -1,6 +1,7 @@
 //! Samples the operations that start in a window, and follows them to their end.
 
 use super::SamplesByEnds;
+use crate::flows::add_sides;
 use crate::servers::ServerEnd;
 use overhead_dissect::ENCRYPTED;
 use overhead_kernel::ETHERNET_HEADER;
@@ -204,16 +205,16 @@ impl OperationSampler {
             let is_unmatched = matches!(part, None | Some(TrafficPart::Operations { class: Class::Unmatched, .. }));
             let is_cut = !connection.has_start && (!operation.has_request || first == Some(*op));
             match part {
-                Some(part) if operation.is_encrypted => add(&mut sums.entry(part.clone()).or_default().1, within),
+                Some(part) if operation.is_encrypted => add_sides(&mut sums.entry(part.clone()).or_default().1, within),
                 Some(part) if !(is_unmatched && is_cut) => {
                     let (count, bytes) = sums.entry(part.clone()).or_default();
                     *count += 1;
-                    add(bytes, within);
-                    add(bytes, after);
-                    add(&mut carried_out, after);
+                    add_sides(bytes, within);
+                    add_sides(bytes, after);
+                    add_sides(&mut carried_out, after);
                     sample.unfinished += u64::from(!operation.is_closed);
                 }
-                _ => add(&mut carried_in, within),
+                _ => add_sides(&mut carried_in, within),
             }
         }
         if connection.connect != [0; 2]
@@ -229,10 +230,6 @@ impl OperationSampler {
         sample.parts = sums.into_iter().map(part).collect();
         sample
     }
-}
-
-fn add(sums: &mut ScaledBytes, more: ScaledBytes) {
-    sums.iter_mut().zip(more).for_each(|(sum, bytes)| *sum += bytes);
 }
 
 impl Tally for OperationSampler {

@@ -4,7 +4,6 @@
 //! Each database has one module. Its first lines define a *pipeline* in its protocol.
 
 use crate::data::InsertIds;
-use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::statements::ListedStatements;
 use crate::stats::Faults;
@@ -12,6 +11,7 @@ use crate::target::BenchTarget;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use overhead_model::exit::StatusFault;
 use overhead_model::load::LoadSettings;
 use overhead_model::{Protocol, enum_with};
 use std::fmt::Display;
@@ -67,7 +67,7 @@ pub trait DatabaseDriver: Sized + Send + Sync + 'static {
     /// Returns the statements that clients have prepared, as far as the server lists them.
     fn prepared_statements(&self) -> impl Future<Output = Result<ListedStatements>> + Send {
         let reason = format!("--list-statements: {} has no prepared statements", Self::TITLE);
-        async { Err(UsageError::new(reason).into()) }
+        async { Err(StatusFault::usage(reason).into()) }
     }
 
     /// Connects one client and prepares it for these operations.
@@ -168,7 +168,7 @@ impl DriverOptions {
             ("--compression", self.compression.is_some_and(|compression| compression != DriverCompression::None)),
         ];
         match set.iter().find(|(name, set)| *set && !known.contains(name)) {
-            Some((name, _)) => Err(UsageError::new(format!("{name}: not an option of {protocol}")).into()),
+            Some((name, _)) => Err(StatusFault::usage(format!("{name}: not an option of {protocol}")).into()),
             None => Ok(()),
         }
     }

@@ -300,7 +300,7 @@ impl FormatReader {
 
 fn short_header(name: &str, window: &InputWindow) -> SourceError {
     let (input, bytes) = (name.to_owned(), window.bytes().len() as u64);
-    match window.failure() {
+    match window.failure.as_deref() {
         Some(reason) => SourceError::HeaderDamaged { input, reason: reason.to_owned() },
         None if input::may_be_header(window.bytes()) => SourceError::HeaderCut { input, bytes },
         None => input::foreign(name, window.bytes()),

@@ -62,10 +62,7 @@ struct BlockHeader {
 impl PcapngReader {
     /// Reads the first section header. Returns what is wrong if it cannot be read.
     pub(super) fn open(&mut self, window: &mut InputWindow) -> io::Result<Option<CutTail>> {
-        Ok(match self.block(window)? {
-            Some(ReadOutcome::End(cut)) => cut,
-            Some(ReadOutcome::Frame(_)) | None => None,
-        })
+        Ok(if let Some(ReadOutcome::End(cut)) = self.block(window)? { cut } else { None })
     }
 
     /// Returns the first frame in `bytes` and the rest after it, if it is a complete enhanced packet block. Anything
@@ -170,9 +167,9 @@ impl PcapngReader {
 
     /// Skips a block of a type without packets, whatever its length.
     fn skip(&mut self, window: &mut InputWindow, head: BlockHeader) -> io::Result<Option<ReadOutcome>> {
-        let offset = window.position();
+        let offset = window.offset;
         if !window.skip(u64::from(head.bytes) - 4)? || !window.need(4)? {
-            let there = window.position() + window.bytes().len() as u64 - offset;
+            let there = window.offset + window.bytes().len() as u64 - offset;
             return Ok(Some(moved_back(window.end(u64::from(head.bytes)), offset, there, head.bytes)));
         }
         if self.order.u32(window.bytes(), 0) != Some(head.bytes) {

@@ -12,10 +12,10 @@ pub(super) struct InputWindow {
     start: usize,
     end: usize,
     /// Position of `start` in the input.
-    offset: u64,
+    pub(super) offset: u64,
     ended: bool,
     /// Why the decompressor failed, if it did.
-    failure: Option<String>,
+    pub(super) failure: Option<String>,
 }
 
 impl InputWindow {
@@ -27,15 +27,6 @@ impl InputWindow {
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
-    }
-
-    /// Returns the input position of the first byte in the window.
-    pub(super) fn position(&self) -> u64 {
-        self.offset
-    }
-
-    pub(super) fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
     }
 
     /// Reads until the window holds `bytes`. Returns false if the input ends before.

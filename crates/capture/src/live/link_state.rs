@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(super) struct LinkState {
     /// The interface was reported down, and no frame came since.
     down_since: Option<Instant>,
-    times_down: u32,
+    pub times_down: u32,
 }
 
 impl LinkState {
@@ -34,10 +34,6 @@ impl LinkState {
     /// Returns whether it has been down without a frame for this long.
     pub fn is_down_for(self, time: Duration) -> bool {
         self.down_since.is_some_and(|since| since.elapsed() >= time)
-    }
-
-    pub fn times_down(self) -> u32 {
-        self.times_down
     }
 }
 
@@ -65,6 +61,6 @@ mod tests {
         state.is_up();
         assert!(!state.is_down_for(Duration::ZERO));
         state.went_down();
-        assert_eq!(state.times_down(), 2);
+        assert_eq!(state.times_down, 2);
     }
 }

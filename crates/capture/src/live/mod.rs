@@ -86,7 +86,8 @@ pub struct LiveSource {
     /// Reads the ring instead of libpcap, if possible. Declared before `capture`, which owns the memory.
     ring: Option<PacketRing>,
     capture: Capture<Active>,
-    link: LinkType,
+    /// Of all frames.
+    pub link: LinkType,
     filter: Option<String>,
     stop: StopHandle,
     /// When a stop was first noticed.
@@ -94,10 +95,11 @@ pub struct LiveSource {
     /// The last call found nothing, so the next one waits first.
     waits: bool,
     /// When waiting for a frame ends at the latest, if set.
-    deadline: Option<Instant>,
+    pub deadline: Option<Instant>,
     /// Kept only if the ring is read here; libpcap has its own.
     state: LinkState,
-    totals: LiveTotals,
+    /// Of the frames delivered.
+    pub totals: LiveTotals,
     kernel: KernelStats,
     last_stat: Stat,
     /// Readings of the kernel's counters since the last frame was captured, with their Unix time in nanoseconds.
@@ -150,16 +152,6 @@ impl LiveSource {
         })
     }
 
-    /// Returns the totals of the frames delivered.
-    pub fn totals(&self) -> &LiveTotals {
-        &self.totals
-    }
-
-    /// Returns the link type of all frames.
-    pub fn link_type(&self) -> LinkType {
-        self.link
-    }
-
     /// Returns the filter given to the kernel; `None` lets everything through.
     pub fn filter(&self) -> Option<&str> {
         self.filter.as_deref()
@@ -185,11 +177,6 @@ impl LiveSource {
     /// Returns whether the ring is read directly, without libpcap.
     pub fn reads_ring(&self) -> bool {
         self.ring.is_some()
-    }
-
-    /// Makes [`FrameSource::next_frame`] return at this time, if there is no frame. `None` removes the limit.
-    pub fn wait_until(&mut self, deadline: Option<Instant>) {
-        self.deadline = deadline;
     }
 
     /// Waits for the ring, a stop, the deadline, or `WAIT`.
@@ -218,7 +205,7 @@ impl LiveSource {
 
     /// Returns how often the interface went down, if known: not for loopback and `any`.
     pub fn times_down(&self) -> u32 {
-        self.state.times_down()
+        self.state.times_down
     }
 
     /// Adds the kernel's counts since the last reading. Its counters are 32 bits wide and wrap.
@@ -360,10 +347,7 @@ fn set_filter(on: &mut Capture<Active>, filter: &KernelFilter, link: LinkType) -
 
 /// Converts libpcap's data link number to files'.
 fn link_type(data_link: Linktype) -> LinkType {
-    match data_link.0 {
-        DLT_RAW => LinkType::RAW,
-        number => LinkType(number as u16),
-    }
+    if data_link.0 == DLT_RAW { LinkType::RAW } else { LinkType(data_link.0 as u16) }
 }
 
 /// The capture was opened for nanoseconds, so the microseconds field holds those.

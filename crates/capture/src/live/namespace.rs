@@ -15,8 +15,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct NetworkNamespace {
     file: Arc<File>,
-    number: u64,
-    is_own: bool,
+    /// The inode of `/proc/PID/ns/net`.
+    pub number: u64,
+    /// This process is in it.
+    pub is_own: bool,
 }
 
 impl NetworkNamespace {
@@ -40,16 +42,6 @@ impl NetworkNamespace {
         let number = file.metadata()?.ino();
         let is_own = fs::metadata("/proc/self/ns/net").is_ok_and(|own| own.ino() == number);
         Ok(Self { file: Arc::new(file), number, is_own })
-    }
-
-    /// Returns the inode of `/proc/PID/ns/net`.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Returns whether this process is in it.
-    pub fn is_own(&self) -> bool {
-        self.is_own
     }
 
     /// Runs `work` in a thread that has moved to this namespace. If this process is in it already, starts no thread.
@@ -101,7 +93,7 @@ mod tests {
     #[test]
     fn in_its_own_namespace_a_process_stays_in_its_thread() {
         let own = NetworkNamespace::from_process(std::process::id()).unwrap();
-        assert!(own.is_own() && own.number() > 0);
+        assert!(own.is_own && own.number > 0);
         let here = std::thread::current().id();
         assert_eq!(own.run(|| std::thread::current().id()).unwrap(), here);
     }

@@ -55,12 +55,13 @@ pub struct SizedOperation {
 #[derive(Debug)]
 pub struct Finder {
     wanted: OperationQuery,
-    numbering: Numbering,
+    pub numbering: Numbering,
     open: HashMap<(u64, Option<u64>), OpenCandidate>,
     fitting: BTreeMap<u64, FoundOperation>,
     /// Operations that fit, by their bytes on the wire.
     sizes: BTreeMap<u64, SizedOperation>,
-    names: BTreeMap<String, u64>,
+    /// At most [`limits::NAMES_LISTED`] operation names, with the number of times each occurred.
+    pub names: BTreeMap<String, u64>,
     /// The most recent label.
     label: Option<Rc<FoundLabel>>,
 }
@@ -92,15 +93,6 @@ impl Finder {
             names: BTreeMap::new(),
             label: None,
         }
-    }
-
-    pub fn count(&self) -> u64 {
-        self.numbering.count
-    }
-
-    /// Returns at most [`limits::NAMES_LISTED`] operation names, with the number of times each occurred.
-    pub fn names(&self) -> &BTreeMap<String, u64> {
-        &self.names
     }
 
     /// Returns matching operations by number, up to the wanted one.

@@ -44,7 +44,7 @@ impl CaptureReading for Finder {}
 
 impl CaptureReading for OperationRecorder {
     fn is_done(&self) -> bool {
-        self.is_done()
+        self.done
     }
 }
 
@@ -81,16 +81,13 @@ impl Tally for &mut dyn CaptureReading {
 #[derive(Debug)]
 pub struct FrameFinder {
     wanted: BTreeSet<u64>,
-    found: BTreeMap<u64, FrameFacts>,
+    /// By their numbers.
+    pub found: BTreeMap<u64, FrameFacts>,
 }
 
 impl FrameFinder {
     pub fn new(wanted: BTreeSet<u64>) -> Self {
         Self { wanted, found: BTreeMap::new() }
-    }
-
-    pub fn into_frames(self) -> BTreeMap<u64, FrameFacts> {
-        self.found
     }
 }
 

@@ -11,10 +11,11 @@ use std::fmt::Write as _;
 pub struct OperationNotes<'a> {
     numbering: Numbering,
     open: HashMap<(u64, Option<u64>), OpenNote>,
-    notes: BTreeMap<u64, Vec<String>>,
+    /// By the number of their frame, in the order of the operations.
+    pub notes: BTreeMap<u64, Vec<String>>,
     bytes: usize,
-    /// Operations without a note, because the others take up the memory.
-    omitted: u64,
+    /// Operations without a note, because the others take up the memory: see [`limits::NOTES_BYTES`].
+    pub omitted: u64,
     findings: &'a dyn Findings,
 }
 
@@ -45,12 +46,6 @@ impl<'a> OperationNotes<'a> {
             omitted: 0,
             findings,
         }
-    }
-
-    /// Returns the notes by the number of their frame, in the order of the operations, and how many operations have none because of
-    /// [`limits::NOTES_BYTES`].
-    pub fn into_notes(self) -> (BTreeMap<u64, Vec<String>>, u64) {
-        (self.notes, self.omitted)
     }
 
     fn touch(&mut self, op: Option<u64>, frame: u64) {

@@ -29,7 +29,7 @@ pub struct BegunOperation {
 
 impl Numbering {
     pub fn connection(&self) -> u64 {
-        self.turns.connection()
+        self.turns.connection
     }
 
     /// Handles a step and returns any operation that starts with it.

@@ -123,12 +123,13 @@ pub struct OperationRecorder {
     op: Option<u64>,
     /// Whether current steps concern the operation's connection.
     here: bool,
-    done: bool,
+    /// Whether the recording is complete.
+    pub done: bool,
     sides: [RecordedDirection; 2],
     stray: Vec<u8>,
     kept: u64,
     pieces: usize,
-    explained: ExplainedOperation,
+    pub explained: ExplainedOperation,
 }
 
 #[derive(Debug, Default)]
@@ -156,15 +157,6 @@ impl OperationRecorder {
     /// Returns a recorder for operation `op` of a connection, as found by [`super::Finder`].
     pub fn new(connection: u64, op: Option<u64>) -> Self {
         Self { connection, op, ..Self::default() }
-    }
-
-    /// Returns whether the recording is complete.
-    pub fn is_done(&self) -> bool {
-        self.done
-    }
-
-    pub fn into_explained(self) -> ExplainedOperation {
-        self.explained
     }
 
     /// Handles a posting to this or another operation.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub struct ConnectionStates<C> {
     connections: HashMap<u64, C>,
-    connection: u64,
+    pub connection: u64,
     over: bool,
 }
 
@@ -27,10 +27,6 @@ impl<C: Default> ConnectionStates<C> {
             Trace::Ending { connection } => self.turn(connection, true),
             _ => {}
         }
-    }
-
-    pub fn connection(&self) -> u64 {
-        self.connection
     }
 
     pub fn kept(&mut self) -> &mut C {

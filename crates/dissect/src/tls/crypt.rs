@@ -15,6 +15,7 @@ use ccm::Ccm;
 use chacha20poly1305::ChaCha20Poly1305;
 use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
+use overhead_model::Side;
 use sha2::{Sha256, Sha384};
 use std::fmt;
 
@@ -81,26 +82,24 @@ impl RecordOpener {
         Some(Self { protection, tag: suite.cipher.tag_bytes(), explicit: 0, is_tls13: true })
     }
 
-    /// Returns the client's and server's openers for TLS 1.2, from the master secret.
-    pub fn tls12(suite: CipherSuite, master: &TlsSecret, [client, server]: [&ClientRandom; 2]) -> Option<[Self; 2]> {
+    /// Returns the opener of what a side sends for TLS 1.2, from the master secret and the randoms of client and server.
+    pub fn tls12(suite: CipherSuite, master: &TlsSecret, randoms: [&ClientRandom; 2], side: Side) -> Option<Self> {
+        let [client, server] = randoms;
         let (mac, key, fixed) = (suite.cipher.mac_bytes(), suite.cipher.key_bytes(), fixed_bytes(suite.cipher));
         let mut block = [0; KEY_BLOCK];
         let block = block.get_mut(..2 * (mac + key + fixed))?;
         prf(suite.hash, master.bytes(), &[b"key expansion", server, client], block)?;
-        let opener = |side: usize| {
-            let part = |start: usize, len: usize| block.get(2 * start + side * len..)?.get(..len);
-            let (mac, key, fixed) = (part(0, mac)?, part(mac, key)?, part(mac + key, fixed)?);
-            let protection = if mac.is_empty() {
-                let mut iv = [0; NONCE];
-                iv.get_mut(..fixed.len())?.copy_from_slice(fixed);
-                Protection::Aead { cipher: cipher(suite.cipher, key)?, iv }
-            } else {
-                Protection::Cbc(cbc::opener(suite, key, mac)?)
-            };
-            let (tag, explicit) = (suite.cipher.tag_bytes(), suite.cipher.explicit_bytes());
-            Some(Self { protection, tag, explicit, is_tls13: false })
+        let part = |start: usize, len: usize| block.get(2 * start + side as usize * len..)?.get(..len);
+        let (mac, key, fixed) = (part(0, mac)?, part(mac, key)?, part(mac + key, fixed)?);
+        let protection = if mac.is_empty() {
+            let mut iv = [0; NONCE];
+            iv.get_mut(..fixed.len())?.copy_from_slice(fixed);
+            Protection::Aead { cipher: cipher(suite.cipher, key)?, iv }
+        } else {
+            Protection::Cbc(cbc::opener(suite, key, mac)?)
         };
-        Some([opener(0)?, opener(1)?])
+        let (tag, explicit) = (suite.cipher.tag_bytes(), suite.cipher.explicit_bytes());
+        Some(Self { protection, tag, explicit, is_tls13: false })
     }
 
     /// Returns the content length for a fragment of this length; `None` if it is too short, or if only its padding shows it.

@@ -97,10 +97,7 @@ impl RecordKeys {
     pub fn opener(&self, side: Side) -> Option<RecordOpener> {
         match self {
             Self::Tls13 { suite, secret } => RecordOpener::tls13(*suite, secret),
-            Self::Tls12 { suite, master, randoms: [client, server] } => {
-                let [client, server] = RecordOpener::tls12(*suite, master, [client, server])?;
-                Some(if side == Side::Request { client } else { server })
-            }
+            Self::Tls12 { suite, master, randoms } => RecordOpener::tls12(*suite, master, randoms.each_ref(), side),
         }
     }
 }

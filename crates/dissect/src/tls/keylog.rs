@@ -85,7 +85,7 @@ pub struct KeyLog {
     /// Time of the frame being dissected, Unix nanoseconds.
     frame_ns: AtomicU64,
     /// Absent unless the capture is one of several.
-    sessions: Option<Arc<KeptSessions>>,
+    pub(super) sessions: Option<Arc<KeptSessions>>,
     /// That of the capture; 0 if unknown.
     pub(super) network_namespace: u32,
 }
@@ -135,10 +135,6 @@ impl KeyLog {
     /// capture's.
     pub fn for_part(sessions: Arc<KeptSessions>, network_namespace: u32) -> Self {
         Self { sessions: Some(sessions), network_namespace, ..Self::default() }
-    }
-
-    pub(super) fn sessions(&self) -> Option<&Arc<KeptSessions>> {
-        self.sessions.as_ref()
     }
 
     /// Adds the secrets in `text`, whole lines of a key log, and returns the number of new ones. Skips comments, labels for other uses, and

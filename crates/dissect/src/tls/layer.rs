@@ -28,7 +28,7 @@ impl TlsLayer {
         let is_met_open = met.as_ref().is_some_and(|met| met.is_mid_stream);
         Self {
             session: TlsSession::new(keys, met),
-            records: if is_met_open { RecordOperations::after_handshake() } else { RecordOperations::default() },
+            records: RecordOperations::new(is_met_open),
             weaves: [PostingWeave::default(), PostingWeave::default()],
             closing: DeferredCloses::default(),
             text: Vec::new(),
@@ -74,7 +74,7 @@ impl TlsLayer {
         (input, text): (Input<'_>, &[u8]),
         out: &mut Out<'_, R>,
     ) {
-        let side = out.side();
+        let side = out.side;
         if let RecordContent::Opened(layout) = content {
             out.decrypted(self.weaves[side as usize].ahead(layout), text);
         }
@@ -97,7 +97,9 @@ impl TlsLayer {
                     out.note(Note::Undecryptable(reason));
                 }
                 // Of a connection of which only a part is captured, the record may be the first of several.
-                if self.is_decrypting(side) || (self.session.is_part() && header.kind() == APPLICATION_DATA) {
+                if self.weaves[side as usize].end() > 0
+                    || (self.session.met.is_some() && header.kind() == APPLICATION_DATA)
+                {
                     self.interrupt(inner, out);
                 }
                 return self.records.post(side, header, input, out);
@@ -106,14 +108,9 @@ impl TlsLayer {
         out.pass(header.total());
     }
 
-    /// Returns whether `side` has any decoded content.
-    fn is_decrypting(&self, side: Side) -> bool {
-        self.weaves[side as usize].end() > 0
-    }
-
     /// Pushes a record of application data whose content is decoded later. The server's first one ends the handshake.
     fn begin_data<R: Reader>(&mut self, layout: RecordLayout, out: &mut Out<'_, R>) {
-        let side = out.side();
+        let side = out.side;
         if side == Side::Response
             && let Some(op) = self.records.end_handshake()
         {
@@ -135,7 +132,7 @@ impl TlsLayer {
         let op = self.records.handshake(out);
         self.push_own(layout, (op, field), out);
         let outcome = match layout.kind {
-            records::ALERT if out.side() == Side::Response => Some(Outcome::Error),
+            records::ALERT if out.side == Side::Response => Some(Outcome::Error),
             _ => self.session.is_established().then_some(Outcome::Ok),
         };
         if let Some(outcome) = outcome
@@ -146,14 +143,14 @@ impl TlsLayer {
     }
 
     fn push_own<R: Reader>(&mut self, layout: RecordLayout, own: (OpId, &'static str), out: &mut Out<'_, R>) {
-        let weave = &mut self.weaves[out.side() as usize];
+        let weave = &mut self.weaves[out.side as usize];
         weave.push(layout, Some(own));
         weave.play(out);
     }
 
     /// Lets `decode` put content on the tape of this side, and posts all complete records.
     pub fn feed<R: Reader>(&mut self, out: &mut Out<'_, R>, decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>)) {
-        let side = out.side();
+        let side = out.side;
         let weave = &mut self.weaves[side as usize];
         decode(&mut TapeRecorder::append(out, &mut weave.tape));
         weave.play(out);
@@ -165,20 +162,20 @@ impl TlsLayer {
 
     /// Closes an operation whose last record of this side was pushed.
     fn close<R: Reader>(&mut self, op: OpId, outcome: Outcome, out: &mut Out<'_, R>) {
-        let (side, mut after) = (out.side(), [0; 2]);
+        let (side, mut after) = (out.side, [0; 2]);
         after[side as usize] = self.weaves[side as usize].end();
         self.closing.push(op, outcome, after);
         self.settle(OUTSTANDING, out);
     }
 
     fn settle<R: Reader>(&mut self, limit: usize, out: &mut Out<'_, R>) {
-        let posted = self.weaves.each_ref().map(PostingWeave::posted);
+        let posted = self.weaves.each_ref().map(|weave| weave.posted);
         self.closing.settle(posted, limit, out);
     }
 
     /// Ends this side: posts everything held back.
     pub fn finish<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
-        let side = out.side();
+        let side = out.side;
         if !self.weaves[side as usize].is_idle() {
             self.feed(out, |recorder| inner.finish_side(side, recorder));
         }
@@ -192,13 +189,13 @@ impl TlsLayer {
 
     /// Records of this side were lost.
     pub fn lost<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
-        self.session.lost(out.side());
+        self.session.lost(out.side);
         self.interrupt(inner, out);
     }
 
     /// Notes that the next content of this side does not continue the earlier content.
     fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
-        let side = out.side();
+        let side = out.side;
         self.feed(out, |recorder| inner.interrupt(side, recorder));
     }
 }

@@ -44,14 +44,14 @@ impl ConnectionKeys {
     /// `place` has the client's end first; absent if it is not known which end is the client.
     pub(crate) fn new(log: Arc<KeyLog>, place: Option<ConnectionPlace>) -> Self {
         let network_namespace = log.network_namespace;
-        let place = place.filter(|_| log.sessions().is_some());
+        let place = place.filter(|_| log.sessions.is_some());
         let place = place.map(|place| Box::new(ConnectionPlace { network_namespace, ..place }));
         Self { log, place }
     }
 
     /// Returns the connection if its secrets are kept between captures.
     fn met(&self, is_mid_stream: bool) -> Option<Box<MetConnection>> {
-        let (sessions, place) = self.log.sessions().zip(self.place.as_deref())?;
+        let (sessions, place) = self.log.sessions.as_ref().zip(self.place.as_deref())?;
         Some(Box::new(MetConnection::new(Arc::clone(sessions), *place, is_mid_stream)))
     }
 }
@@ -91,7 +91,7 @@ impl<D: Decoder> LayeredDecoder<D> {
 
     /// Takes the bytes of a connection met open for records of TLS, if it may be one of several captures of the connection.
     pub(crate) fn secure_midway(&mut self) -> bool {
-        let is_part = self.keys.as_ref().is_some_and(|keys| keys.log.sessions().is_some());
+        let is_part = self.keys.as_ref().is_some_and(|keys| keys.log.sessions.is_some());
         if is_part && !self.is_secured() {
             let met = self.keys.as_ref().and_then(|keys| keys.met(true));
             self.secure(met);

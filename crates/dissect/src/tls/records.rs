@@ -103,11 +103,10 @@ pub(super) struct RecordOperations {
 }
 
 impl RecordOperations {
-    /// Returns the operations of a connection met after its handshake.
-    pub fn after_handshake() -> Self {
-        Self { is_handshake_over: true, ..Self::default() }
+    /// Returns the operations of a connection, perhaps met after its handshake.
+    pub fn new(is_handshake_over: bool) -> Self {
+        Self { is_handshake_over, ..Self::default() }
     }
-
     pub fn handshake<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         *self.handshake.get_or_insert_with(|| {
             let op = out.open();

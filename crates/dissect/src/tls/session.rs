@@ -50,7 +50,7 @@ pub(super) struct TlsSession {
     /// The libraries' objects that derived its secrets.
     objects: SecretObjects,
     /// The connection, if its secrets are kept between captures.
-    met: Option<Box<MetConnection>>,
+    pub(super) met: Option<Box<MetConnection>>,
     client_random: Option<ClientRandom>,
     server: Option<ServerHello>,
     directions: [CipherDirection; 2],
@@ -220,7 +220,10 @@ impl TlsSession {
         }
         let direction = &mut self.directions[side as usize];
         match (rekeyed, direction.epoch) {
-            (Some(HandshakeMessage::EndOfEarlyData), KeyEpoch::EarlyData) => direction.end_early_data(),
+            (Some(HandshakeMessage::EndOfEarlyData), KeyEpoch::EarlyData) => {
+                (direction.epoch, direction.sequence) = (KeyEpoch::Handshake, 0);
+                (direction.opener, direction.looked) = (None, None);
+            }
             (Some(HandshakeMessage::Finished), KeyEpoch::Handshake) => {
                 direction.finished = true;
                 direction.enter_application();
@@ -254,8 +257,8 @@ impl TlsSession {
         let [handshake, traffic] = labels(side);
         if wants_opener && direction.epoch == KeyEpoch::Protected {
             let master = keys.get(SecretLabel::Master, &random);
-            let openers = master.and_then(|master| RecordOpener::tls12(suite, &master, [&random, &server.random]));
-            direction.opener = openers.map(|[client, server]| if side == Side::Request { client } else { server });
+            let randoms = [&random, &server.random];
+            direction.opener = master.and_then(|master| RecordOpener::tls12(suite, &master, randoms, side));
         } else if wants_opener {
             direction.opener = keys.get(handshake, &random).and_then(|secret| RecordOpener::tls13(suite, &secret));
         }
@@ -304,8 +307,7 @@ impl TlsSession {
             let label = if is_master { SecretLabel::Master } else { handshake };
             let is_opened = claim(label, &mut |secret| {
                 direction.opener = if is_master {
-                    let openers = RecordOpener::tls12(suite, &secret, [&random, &server.random]);
-                    openers.map(|[client, server]| if side == Side::Request { client } else { server })
+                    RecordOpener::tls12(suite, &secret, [&random, &server.random], side)
                 } else {
                     RecordOpener::tls13(suite, &secret)
                 };
@@ -440,12 +442,6 @@ impl CipherDirection {
         self.enter_application();
         (self.sequence, self.lost) = (sequence + 1, false);
         true
-    }
-
-    /// Switches to the keys of the handshake.
-    fn end_early_data(&mut self) {
-        (self.epoch, self.sequence) = (KeyEpoch::Handshake, 0);
-        (self.opener, self.looked) = (None, None);
     }
 
     /// Ends the TLS 1.3 handshake: its keys give way to those for application data.

@@ -102,41 +102,17 @@ impl CipherSuite {
             0x1305 | 0xc0a0 | 0xc0a2 | 0xc0a8 | 0xc0aa | 0xc0ae | 0xd003 => (BulkCipher::Aes128Ccm8, SuiteHash::Sha256),
             0xc0a1 | 0xc0a3 | 0xc0a9 | 0xc0ab | 0xc0af => (BulkCipher::Aes256Ccm8, SuiteHash::Sha256),
             // RFC 5246, RFC 4492, RFC 4785, RFC 5054, RFC 5489: in TLS 1.2, the hash is not that of the MAC.
-            0x002f..=0x0034
-            | 0x008c
-            | 0x0090
-            | 0x0094
-            | 0xc004
-            | 0xc009
-            | 0xc00e
-            | 0xc013
-            | 0xc018
-            | 0xc01d..=0xc01f
-            | 0xc035 => (BulkCipher::Aes128CbcSha1, SuiteHash::Sha256),
-            0x0035..=0x003a
-            | 0x008d
-            | 0x0091
-            | 0x0095
-            | 0xc005
-            | 0xc00a
-            | 0xc00f
-            | 0xc014
-            | 0xc019
-            | 0xc020..=0xc022
-            | 0xc036 => (BulkCipher::Aes256CbcSha1, SuiteHash::Sha256),
+            0x002f | 0x0030 | 0x0031 | 0x0032 | 0x0033 | 0x0034 | 0x008c | 0x0090 | 0x0094 | 0xc004 | 0xc009
+            | 0xc00e | 0xc013 | 0xc018 | 0xc01d | 0xc01e | 0xc01f | 0xc035 => {
+                (BulkCipher::Aes128CbcSha1, SuiteHash::Sha256)
+            }
+            0x0035 | 0x0036 | 0x0037 | 0x0038 | 0x0039 | 0x003a | 0x008d | 0x0091 | 0x0095 | 0xc005 | 0xc00a
+            | 0xc00f | 0xc014 | 0xc019 | 0xc020 | 0xc021 | 0xc022 | 0xc036 => {
+                (BulkCipher::Aes256CbcSha1, SuiteHash::Sha256)
+            }
             // RFC 5246, RFC 5289, RFC 5487, RFC 5489.
-            0x003c
-            | 0x003e..=0x0040
-            | 0x0067
-            | 0x006c
-            | 0x00ae
-            | 0x00b2
-            | 0x00b6
-            | 0xc023
-            | 0xc025
-            | 0xc027
-            | 0xc029
-            | 0xc037 => (BulkCipher::Aes128CbcSha256, SuiteHash::Sha256),
+            0x003c | 0x003e | 0x003f | 0x0040 | 0x0067 | 0x006c | 0x00ae | 0x00b2 | 0x00b6 | 0xc023 | 0xc025
+            | 0xc027 | 0xc029 | 0xc037 => (BulkCipher::Aes128CbcSha256, SuiteHash::Sha256),
             0x003d | 0x0068..=0x006b | 0x006d => (BulkCipher::Aes256CbcSha256, SuiteHash::Sha256),
             0x00af | 0x00b3 | 0x00b7 | 0xc024 | 0xc026 | 0xc028 | 0xc02a | 0xc038 => {
                 (BulkCipher::Aes256CbcSha384, SuiteHash::Sha384)

@@ -25,7 +25,7 @@ pub(super) struct PostingWeave {
     pub tape: PostingTape,
     records: VecDeque<LaidRecord>,
     held: u64,
-    posted: u64,
+    pub posted: u64,
     /// Bytes of the tape posted.
     played: u64,
     /// State of [`Out`] between two calls: the operation it charges, and the number of open groups.
@@ -64,11 +64,7 @@ impl PostingWeave {
     /// Returns the number of records that must be posted before the whole tape is. The tape was played as far as possible, so its rest lies
     /// in one record.
     pub fn end_of_tape(&self) -> u64 {
-        self.posted + u64::from(self.tape.recorded() > self.played)
-    }
-
-    pub fn posted(&self) -> u64 {
-        self.posted
+        self.posted + u64::from(self.tape.recorded > self.played)
     }
 
     /// Posts the records with decoded content.
@@ -77,14 +73,14 @@ impl PostingWeave {
         while let Some(&record) = self.records.front() {
             match record.own {
                 Some(own) => post_own(own, record.layout, &mut aside),
-                None if self.tape.recorded() - self.played < record.layout.content as u64 => break,
+                None if self.tape.recorded - self.played < record.layout.content as u64 => break,
                 None => self.post_shared(record.layout, &mut aside),
             }
             self.records.pop_front();
             self.held -= record.layout.total();
             self.posted += 1;
         }
-        (self.current, self.depth) = (aside.current(), aside.depth());
+        (self.current, self.depth) = (aside.current(), aside.depth);
     }
 
     /// Posts a record with its content from the tape.
@@ -103,7 +99,7 @@ impl PostingWeave {
             post_shares(&self.owners, shares, (Account::Tls, field, len), out);
         }
         self.played += content;
-        let position = player.position();
+        let position = player.at;
         self.tape.forget(position);
     }
 }

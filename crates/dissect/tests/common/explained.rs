@@ -135,10 +135,9 @@ pub fn check(
         Finder::new(OperationQuery::Fitting { name: None, statement: None, kind: None, nth: u64::MAX }),
     );
     let found: Vec<FoundOperation> = finder.fitting().collect();
-    assert!(found.iter().map(|found| found.number).eq(1..=finder.count()), "numbers have no holes");
+    assert!(found.iter().map(|found| found.number).eq(1..=finder.numbering.count), "numbers have no holes");
     let recorders = found.iter().map(|found| OperationRecorder::new(found.connection, found.op)).collect();
-    let recorded =
-        run(frames, selection, keys, Recorders(recorders)).0.into_iter().map(OperationRecorder::into_explained);
+    let recorded = run(frames, selection, keys, Recorders(recorders)).0.into_iter().map(|recorder| recorder.explained);
     let all: Vec<(FoundOperation, ExplainedOperation)> = found.into_iter().zip(recorded).collect();
     for (_, explained) in &all {
         check_one(explained);

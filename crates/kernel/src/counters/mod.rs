@@ -41,7 +41,7 @@ pub struct KernelCounters {
     /// Slots of processes that the user named.
     explicit: BTreeSet<u32>,
     /// At loading, no process listened on the ports.
-    awaiting: bool,
+    pub awaiting: bool,
     /// At loading, an invisible process of another user listened on the ports.
     hidden: bool,
     /// Warnings about the last record.
@@ -66,7 +66,7 @@ struct OwnCostStart {
 
 impl KernelCounters {
     /// Loads the programs, and finds and follows the processes of both roles. If nobody listens on the ports yet, a
-    /// later listener is found then; see [`Self::is_awaiting`].
+    /// later listener is found then; see [`Self::awaiting`].
     ///
     /// # Errors
     ///
@@ -104,11 +104,6 @@ impl KernelCounters {
             return Ok(PortOwners::default());
         }
         discover::owners(&options.ports)
-    }
-
-    /// Returns whether no process listened on the ports at loading. One that does later is still found.
-    pub fn is_awaiting(&self) -> bool {
-        self.awaiting
     }
 
     fn select(&mut self, role: ProcessRole, selection: &ProcessSelection, owners: &BTreeSet<u32>) -> Result<(), Error> {

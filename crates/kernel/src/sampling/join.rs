@@ -179,7 +179,8 @@ impl WorkListener {
             self.close_window(window);
         }
         loop {
-            let Some(window) = self.exchange.planned() else { return (self.is_steady, time_ns + RETRY_NS) };
+            let planned = self.exchange.lock().planned.front().copied();
+            let Some(window) = planned else { return (self.is_steady, time_ns + RETRY_NS) };
             let (start_ns, end_ns) = (window.start_unix_ns.saturating_sub(BEFORE_NS), window.end_unix_ns + AFTER_NS);
             self.is_steady = window.end_unix_ns.saturating_sub(window.start_unix_ns) >= STEADY_WINDOW_NS;
             if time_ns < start_ns {
@@ -188,7 +189,7 @@ impl WorkListener {
                 }
                 return (self.is_steady, start_ns);
             }
-            self.exchange.forget_planned();
+            self.exchange.lock().planned.pop_front();
             if time_ns < end_ns {
                 self.near = Some(window);
                 return (true, end_ns);
@@ -313,7 +314,7 @@ impl WorkListener {
         if known < 1.0 {
             slot.unattributed.add(&slice.work, 1.0 - known);
         }
-        let is_request = is_send == (slice.role() == Some(ProcessRole::Client));
+        let is_request = is_send == (ProcessRole::from_slot(slice.slot) == Some(ProcessRole::Client));
         let is_divided = parts.len() > 1;
         for (kind, part) in parts {
             let share = known * part / whole;

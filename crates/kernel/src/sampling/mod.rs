@@ -13,7 +13,6 @@ pub use join::WorkListener;
 pub use record::SampledWork;
 pub(crate) use sampler::start;
 
-use crate::options::ProcessRole;
 use crate::ownership;
 use crate::skeleton::types;
 use std::collections::{BTreeMap, VecDeque};
@@ -111,10 +110,6 @@ impl WorkSlice {
         Self { tid: slice.tid, slot: slice.slot, kind, work }
     }
 
-    fn role(&self) -> Option<ProcessRole> {
-        ProcessRole::from_slot(self.slot)
-    }
-
     fn weighted(self, weight: f64) -> Self {
         let mut work = CpuWork::default();
         work.add(&self.work, weight);
@@ -155,10 +150,6 @@ impl SliceExchange {
         *all = ExchangeState { first: all.next, next: all.next, ..ExchangeState::default() };
     }
 
-    pub fn number(&self) -> u32 {
-        self.lock().next
-    }
-
     fn plan(&self, window: SamplingWindow) {
         let mut all = self.lock();
         all.next = window.number + 1;
@@ -195,13 +186,5 @@ impl SliceExchange {
         let slices = all.slices.remove(&number).unwrap_or_default();
         all.waiting -= slices.len();
         (slices, all.lengths.remove(&number).map_or(0.0, weight))
-    }
-
-    fn planned(&self) -> Option<SamplingWindow> {
-        self.lock().planned.front().copied()
-    }
-
-    fn forget_planned(&self) {
-        self.lock().planned.pop_front();
     }
 }

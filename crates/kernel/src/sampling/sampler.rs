@@ -46,7 +46,7 @@ fn run(windows: &MapHandle, slices: &MapHandle, exchange: &Arc<SliceExchange>, w
     loop {
         let (start_ns, end_ns) = schedule.next();
         let to_unix = unix_ns().wrapping_sub(monotonic_ns());
-        let number = exchange.number();
+        let number = exchange.lock().next;
         let window = SamplingWindow {
             number,
             start_unix_ns: start_ns.wrapping_add(to_unix),

@@ -120,7 +120,7 @@ pub(super) fn open(folder: Option<&PinFolder>, is_unused: impl Fn(&str) -> bool)
             map.set_pin_path(path)?;
         }
     }
-    object::load_prepared(open)
+    open.load().map_err(|error| Error::loading(&error))
 }
 
 /// Attaches a program, or keeps the pinned link if it runs the same program.

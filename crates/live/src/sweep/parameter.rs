@@ -114,10 +114,7 @@ enum CommandPiece<'a> {
 
 impl<'a> CommandPiece<'a> {
     fn placeholder(self) -> Option<&'a str> {
-        match self {
-            Self::Placeholder(name) => Some(name),
-            _ => None,
-        }
+        if let Self::Placeholder(name) = self { Some(name) } else { None }
     }
 }
 

@@ -77,7 +77,7 @@ impl SweepFolder {
 
     /// Removes the folder if this sweep made it and has no results.
     pub fn discard(&self) {
-        if !self.folder.is_new() {
+        if !self.folder.is_new {
             return;
         }
         // A folder with other files in it remains.

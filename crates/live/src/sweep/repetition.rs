@@ -83,7 +83,7 @@ impl Repetition {
             if end.was_asked() || !self.keep {
                 folder.discard();
             } else if let Some(reason) = folder.write(&run)?.without_charts {
-                say!("overhead: warning: {}: no chart: {reason}", folder.name());
+                say!("overhead: warning: {}: no chart: {reason}", folder.name);
             }
         }
         let made = MadeRun { run, failure: failed };

@@ -30,7 +30,7 @@ pub struct AnonymiseArgs {
 
 fn key(hex: &str) -> Result<FillerKey> {
     let number = u128::from_str_radix(hex, 16).with_context(|| "32 hexadecimal digits are needed")?;
-    Ok(FillerKey::new(number.to_be_bytes()))
+    Ok(FillerKey(number.to_be_bytes()))
 }
 
 impl AnonymiseArgs {
@@ -128,7 +128,7 @@ fn random_key() -> Result<FillerKey> {
     let mut key = [0; 16];
     getrandom::fill(&mut key)
         .map_err(|error| anyhow!("no key can be made: the system has no random bytes: {error}"))?;
-    Ok(FillerKey::new(key))
+    Ok(FillerKey(key))
 }
 
 /// Writes the copy as pcapng.

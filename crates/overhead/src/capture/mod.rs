@@ -31,7 +31,7 @@ impl CaptureArgs {
 /// Writes and prints the result. Prints it even if it cannot be written.
 fn publish(plan: &CapturePlan, output: &Output, captured: FinishedCapture) -> Result<u8> {
     let FinishedCapture { folder, run, end } = captured;
-    let named = NamedRun::new(folder.as_ref().map_or_else(|| plan.live.in_words(), |folder| folder.name()), run);
+    let named = NamedRun::new(folder.as_ref().map_or_else(|| plan.live.in_words(), |folder| folder.name.clone()), run);
     let kept = folder.as_ref().filter(|_| plan.packets != PacketUse::Dissected);
     let again = kept.map(|folder| quoted(&folder.path().display().to_string()));
     let written = folder.map(|folder| folder.write(&named.run)).transpose();

@@ -86,13 +86,13 @@ fn place(database: &Database) -> Result<CapturePlace, SourceError> {
     }
     let namespace = NetworkNamespace::from_process(database.pid())?;
     let interfaces = list_interfaces(Some(&namespace))?;
-    let interface = interface(database, &interfaces, namespace.is_own());
+    let interface = interface(database, &interfaces, namespace.is_own);
     let (of, command) = match &database.container {
         Some(container) => {
             let command = typed(&container.argument()).map(|name| format!("overhead capture --container {name}"));
             (" of the container's network namespace", command)
         }
-        None if namespace.is_own() => ("", Some(format!("overhead capture -i {interface}"))),
+        None if namespace.is_own => ("", Some(format!("overhead capture -i {interface}"))),
         None => {
             let enter = format!("nsenter -t {} -n overhead capture -i {interface}", database.pid());
             (" of a separate network namespace", Some(enter))

@@ -118,7 +118,7 @@ impl ExplainArgs {
             self.both(&input, &keys, &finder, both)?
         } else {
             let Some(found) = finder.found() else { return Err(self.not_found(&input, &finder)) };
-            let explanation = explain(&input, &keys, found, finder.count())?;
+            let explanation = explain(&input, &keys, found, finder.numbering.count)?;
             (self.rendered(&explanation)?, vec![explanation])
         };
         print::verbatim(&text)?;
@@ -145,7 +145,7 @@ impl ExplainArgs {
         finder: &Finder,
         [median, largest]: [SizedOperation; 2],
     ) -> Result<(String, Vec<Explanation>)> {
-        let of = |sized: SizedOperation| explain(input, keys, sized.found, finder.count());
+        let of = |sized: SizedOperation| explain(input, keys, sized.found, finder.numbering.count);
         let mut explanations = vec![of(median)?];
         if largest.found != median.found {
             explanations.push(of(largest)?);
@@ -204,7 +204,7 @@ impl ExplainArgs {
     /// Returns an error that lists what the capture has instead.
     fn not_found(&self, input: &InputPlan, finder: &Finder) -> Error {
         let file = self.file.display();
-        let count = finder.count();
+        let count = finder.numbering.count;
         if count == 0 {
             let remedy = "if the server listens on another port, name it with --port, and its system with --db";
             return anyhow!("{file}: no operation was decoded: {remedy}");
@@ -246,7 +246,7 @@ pub fn example(input: &InputPlan, keys: &KeyReader, name: &str) -> Result<Option
         Finder::new(OperationQuery::Fitting { name: Some(name.to_owned()), statement: None, kind, nth: 1 });
     input.explore(&mut finder, keys, &mut Warnings::default())?;
     let Some(found) = finder.found() else { return Ok(None) };
-    Ok(Some(text::example(&explain(input, keys, found, finder.count())?)))
+    Ok(Some(text::example(&explain(input, keys, found, finder.numbering.count)?)))
 }
 
 /// Records the operation, then the headers of its frames.
@@ -255,10 +255,10 @@ fn explain(input: &InputPlan, keys: &KeyReader, found: FoundOperation, count: u6
     let mut unsaid = Warnings::default();
     let mut recorder = OperationRecorder::new(found.connection, found.op);
     input.explore(&mut recorder, keys, &mut unsaid)?;
-    let explained = recorder.into_explained();
+    let explained = recorder.explained;
     let mut frames = FrameFinder::new(explained.frames());
     input.explore(&mut frames, keys, &mut unsaid)?;
-    Ok(Explanation { found, count, explained, frames: frames.into_frames() })
+    Ok(Explanation { found, count, explained, frames: frames.found })
 }
 
 /// Reports missing parts.
@@ -284,7 +284,7 @@ fn statements(rows: &[ViewRow]) -> String {
 
 /// Returns the most frequent operation names with their counts.
 fn names(finder: &Finder) -> String {
-    let mut names: Vec<_> = finder.names().iter().collect();
+    let mut names: Vec<_> = finder.names.iter().collect();
     names.sort_by_key(|&(name, times)| (std::cmp::Reverse(*times), name));
     let rest = names.len().saturating_sub(NAMES_SHOWN);
     let named = names.iter().take(NAMES_SHOWN).map(|(name, times)| format!("{name} ({})", grouped(**times)));

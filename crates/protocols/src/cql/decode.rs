@@ -144,7 +144,8 @@ impl Cql {
         };
         answered.unwrap_or_else(|| {
             if header.stream >= 0 {
-                self.session.mark_irregular();
+                // Nothing learned from this misuse of stream ids is reused.
+                self.session.memory.change(|_| {});
             }
             let op = out.open();
             let exchange = self.session.unsolicited(op, header);
@@ -188,7 +189,7 @@ impl Cql {
             let mut inner = Cursor::new(Input { bytes: plain, opaque: 0 }, plain.len() as u64, &mut out);
             let _ = CqlBody { session: &mut self.session, header, exchange }.post(&mut inner);
             inner.finish();
-            let amounts = weigher.amounts();
+            let amounts = weigher.amounts;
             cursor.rest_pro_rata(&amounts, &mut self.buffers.shares, "compressed");
             Ok(())
         })

@@ -5,7 +5,7 @@
 //! keyspace.
 
 use super::super::SharedContext;
-use super::statement::{self, CqlStatement};
+use super::statement::CqlStatement;
 use super::types::{CqlType, CqlTypeTable};
 use super::wire::{Header, opcode};
 use crate::limits;
@@ -138,7 +138,7 @@ pub(super) struct CqlSessionMemory {
     types: usize,
     sent: CqlClientHistory,
     /// The current keyspace belongs to the server.
-    in_system_keyspace: bool,
+    pub in_system_keyspace: bool,
     pub compression: CqlCompression,
     pub extensions: CqlExtensions,
     /// Bodies were compressed. All connections share one limit on decompression.
@@ -184,11 +184,6 @@ impl Session {
             prepared.hash(state);
         }
         is_little
-    }
-
-    /// Changes the state's version after misuse of stream ids, so that nothing learned from this turn is reused.
-    pub fn mark_irregular(&mut self) {
-        self.memory.change(|_| {});
     }
 
     pub fn open_exchange(&mut self, op: OpId, header: &Header) -> CqlExchange {
@@ -405,10 +400,6 @@ impl Session {
         let changed = Arc::new(prepared.with_result(metadata_id, result.clone()));
         self.shared.statements.publish(&changed);
         self.memory.change(|memory| memory.keep(changed));
-    }
-
-    pub fn use_keyspace(&mut self, name: &[u8]) {
-        self.memory.put(|memory| &mut memory.in_system_keyspace, statement::is_system_keyspace(name));
     }
 }
 

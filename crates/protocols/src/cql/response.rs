@@ -124,7 +124,7 @@ impl CqlBody<'_> {
             2 => self.rows(cursor),
             3 => {
                 let name = string(cursor, Account::Schema, "keyspace name")?;
-                self.session.use_keyspace(name);
+                self.session.memory.put(|memory| &mut memory.in_system_keyspace, is_system_keyspace(name));
                 Ok(())
             }
             4 => self.prepared(cursor),

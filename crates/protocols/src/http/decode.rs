@@ -146,9 +146,12 @@ impl Http {
                 Some(line) if wire::is_request_line(line) => self.request.message.is_begun = true,
                 // Too short to decide.
                 None if begun.is_empty() || wire::may_begin_request(begun) => {}
-                _ => self.pairing.switch(self.pairing.asked_to_switch().ok_or(Malformed("not a request line"))?),
+                _ => {
+                    let asked = self.pairing.pending.back().and_then(|last| last.switches_to);
+                    self.pairing.switch(asked.ok_or(Malformed("not a request line"))?);
+                }
             }
-            if self.pairing.has_switched() {
+            if self.pairing.switched.is_some() {
                 return Ok(self.pairing.foreign(input.available(), out));
             }
         }
@@ -162,10 +165,7 @@ impl Http {
         let (name, statement) =
             if said.is_some() { (name.as_str(), statement.as_str()) } else { ("(bad request)", "") };
         out.label_statement(op, Label { class: Class::Workload, name, via: "", statement });
-        let switches_to = match method {
-            HttpMethod::Connect => Some("a tunnel"),
-            _ => lengths.upgrade,
-        };
+        let switches_to = if method == HttpMethod::Connect { Some("a tunnel") } else { lengths.upgrade };
         self.pairing.request(HttpPending { op, method, switches_to }, out)?;
         (self.request.op, self.request.early, self.request.waits) = (op, None, lengths.waits);
         // Without a length, the next message cannot be found.
@@ -230,7 +230,7 @@ impl Http {
         self.response.message.stage = HttpStage::Endless;
         let lengths = head::response(&head, len, &mut self.response.knows_software, out);
         if front.is_some() && (lengths.is_none() || !is_interim) {
-            self.pairing.answered();
+            self.pairing.pending.pop();
         }
         let Some(lengths) = lengths else { return Err(Malformed("a response head that cannot be read")) };
         if is_interim && !is_cut {
@@ -303,26 +303,26 @@ impl Http {
         } else {
             self.end_request(out);
         }
-        self.pairing.lost(Side::Request, None, out);
+        self.pairing.pending.lose(Side::Request, out);
     }
 
     /// Bytes of a response were lost, and possibly further responses.
     pub(super) fn lost_response<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.response.message.stage {
             HttpStage::Head => self.response.message.reset(),
-            _ if self.pairing.front().is_some_and(|front| front.op == self.response.op) => {
+            _ if self.pairing.pending.front().is_some_and(|front| front.op == self.response.op) => {
                 self.response.message.reset();
             }
             _ => self.end_response(Outcome::Unanswered, out),
         }
-        self.pairing.lost(Side::Response, None, out);
+        self.pairing.pending.lose(Side::Response, out);
     }
 
     /// Closes all waiting requests as unanswered.
     pub(super) fn abandon_requests<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.lost_response(out);
         let sent = Some(self.request.op).filter(|op| self.is_being_sent(*op));
-        for op in self.pairing.abandon() {
+        for HttpPending { op, .. } in self.pairing.pending.drain() {
             match sent {
                 Some(sent) if sent == op => self.request.early = Some(Outcome::Unanswered),
                 _ => out.close(op, Outcome::Unanswered),
@@ -341,7 +341,7 @@ impl Http {
         }
         if self.request.early.is_some() {
             self.end_request(out);
-        } else if self.pairing.waits_for(self.request.op) {
+        } else if self.pairing.pending.iter().any(|pending| pending.op == self.request.op) {
             out.label(self.request.op, Class::Unmatched, "(cut off)", "");
         }
     }

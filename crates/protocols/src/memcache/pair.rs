@@ -208,7 +208,7 @@ pub(super) struct MemcacheReplyTarget {
 
 #[derive(Debug)]
 pub(super) struct MemcachePairing {
-    pending: PendingRequests<MemcachePending>,
+    pub pending: PendingRequests<MemcachePending>,
     quiet: usize,
     /// How many waiting requests are searched for a reply; reduced until none waits after a failed search, and if replies
     /// keep coming far out of order.
@@ -242,20 +242,9 @@ impl Default for MemcachePairing {
 }
 
 impl MemcachePairing {
-    pub fn is_empty(&self) -> bool {
-        let Self { pending, quiet: _, reach: _, excess: _, has_silent: _, silent: _ } = self;
-        pending.is_empty()
-    }
-
     /// Returns whether no request waits and pairing is certain.
     pub fn is_idle(&self) -> bool {
         self.pending.is_idle() && self.silent.is_none()
-    }
-
-    /// See [`PendingRequests::habit`].
-    #[inline]
-    pub fn habit(&self) -> u64 {
-        self.pending.habit()
     }
 
     /// Returns whether a quiet request waits, so that a reply must be identified by more than its position.
@@ -473,9 +462,5 @@ impl MemcachePairing {
             out.close(pending.op, Outcome::NoReply);
         }
         self.quiet = 0;
-    }
-
-    pub fn held(&self) -> usize {
-        self.pending.held()
     }
 }

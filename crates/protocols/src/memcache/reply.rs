@@ -19,7 +19,8 @@ impl Memcache {
             return Err(Malformed("an answer that is no line of text"));
         }
         input.advance(line.len() as u64);
-        if self.is_logged(text) {
+        // A line of the log that the client watches.
+        if self.is_watching && self.target.is_none() && (self.pairing.pending.is_empty() || text.starts_with(b"ts=")) {
             self.log(text, end, out);
             return Ok(None);
         }
@@ -69,11 +70,6 @@ impl Memcache {
         let left = left.ok_or(Malformed("the length of a value"))?;
         self.stages[1] = MemcacheStage::Value(PartialValue { left, account: Account::Data, has_end: true, is_last });
         Ok(())
-    }
-
-    /// Returns whether the line belongs to the log that a client watches.
-    fn is_logged(&self, text: &[u8]) -> bool {
-        self.is_watching && self.target.is_none() && (self.pairing.is_empty() || text.starts_with(b"ts="))
     }
 
     fn log<R: Reader>(&self, text: &[u8], end: u64, out: &mut Out<'_, R>) {

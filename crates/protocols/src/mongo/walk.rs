@@ -312,7 +312,8 @@ impl BodyWalk {
         match here.first() {
             None => Err(BodyStop::Wait),
             Some(0) => {
-                let role = self.body_role();
+                let asks = self.side == Some(Side::Request);
+                let role = if asks { DocumentRole::Command } else { DocumentRole::Reply };
                 let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
                 self.put(cursor, (Framing, "section kind", 1))?;
                 self.open_document(cursor, RangeKind::Document, role, len)
@@ -349,14 +350,6 @@ impl BodyWalk {
         }
         let role = self.lead.take().unwrap_or(range.role);
         self.open_document(cursor, RangeKind::Document, role, len)
-    }
-
-    /// Returns the role of an `OP_MSG` document.
-    fn body_role(&self) -> DocumentRole {
-        match self.side {
-            Some(Side::Request) => DocumentRole::Command,
-            _ => DocumentRole::Reply,
-        }
     }
 
     /// Posts one element of a document or array, or its terminator.
@@ -419,10 +412,8 @@ impl BodyWalk {
             BsonLayout::Array => RangeKind::Array,
             _ => RangeKind::Document,
         };
-        let role = match element.field.child {
-            DocumentRole::Batch => self.batch,
-            role => role,
-        };
+        let child = element.field.child;
+        let role = if child == DocumentRole::Batch { self.batch } else { child };
         self.open_document(cursor, kind, role, len)
     }
 

@@ -145,7 +145,7 @@ impl PlainDecoder {
             ClientPacket::Command(code, command) => {
                 self.phase = LoginPhase::Begun;
                 let op = self.begin_operation(out);
-                if !self.pairing.is_waiting() {
+                if self.pairing.queue.is_empty() {
                     // The previous reply is complete.
                     self.sequence = 0;
                 }
@@ -192,7 +192,8 @@ impl PlainDecoder {
             self.end_without_eof();
             self.answered(out);
         }
-        if self.pairing.is_given_up() {
+        if self.pairing.is_unsure && !self.pairing.queue.is_empty() && self.pairing.queue.is_serial() {
+            // They must have been answered unseen, as clients wait for replies.
             self.abandon(out);
         } else if self.pairing.is_stray() {
             // Clients wait for replies, so this one is complete.
@@ -209,7 +210,7 @@ impl PlainDecoder {
         packet: MysqlPacket<'_>,
         out: &mut Out<'_, R>,
     ) {
-        if let Some(front) = self.pairing.front() {
+        if let Some(front) = self.pairing.queue.front_mut() {
             out.charge(front.op);
         }
         let mut c = packet.begin(out);
@@ -223,7 +224,7 @@ impl PlainDecoder {
         let payload = packet.input.bytes.get(HEADER as usize..).unwrap_or_default();
         let requests_tls = handshake::requests_tls(payload, packet.len);
         let is_greeted =
-            self.pairing.front().filter(|front| front.kind == ExpectedResponse::Login).map(|front| front.op);
+            self.pairing.queue.front_mut().filter(|front| front.kind == ExpectedResponse::Login).map(|front| front.op);
         let op = match is_greeted {
             Some(op) => op,
             None => self.start(out)?,
@@ -274,7 +275,7 @@ impl PlainDecoder {
             self.end_without_eof();
             self.answered(out);
         }
-        if self.stage == ResponseStage::Blind && packet.sequence == 1 && self.pairing.has_next() {
+        if self.stage == ResponseStage::Blind && packet.sequence == 1 && self.pairing.queue.len() > 1 {
             self.drop_front(out);
         }
         if self.is_unsure && packet.sequence != 1 && self.awaits_command() {
@@ -283,11 +284,11 @@ impl PlainDecoder {
             self.stage = ResponseStage::Blind;
         }
         if self.awaits_start() {
-            let verdict = self.pairing.judge(out);
+            let verdict = self.pairing.queue.judge(out);
             for _ in 0..verdict.lost {
                 self.drop_front(out);
             }
-            if !verdict.is_paired && self.pairing.is_waiting() {
+            if !verdict.is_paired && !self.pairing.queue.is_empty() {
                 self.pairing.stray_answer(out);
             }
         }
@@ -296,7 +297,7 @@ impl PlainDecoder {
             LoginPhase::Start => is_greeting || packet.first == Some(wire::ERR),
             LoginPhase::Begun => is_greeting && boundary::is_greeting(packet.input.bytes),
         };
-        let next = match self.pairing.front() {
+        let next = match self.pairing.queue.front_mut() {
             None if is_start => {
                 self.phase = LoginPhase::Start;
                 self.start(out)?;
@@ -325,7 +326,7 @@ impl PlainDecoder {
     /// Returns whether the next server packet should start a reply.
     fn awaits_start(&mut self) -> bool {
         let is_first = self.stage == ResponseStage::First && self.rest_of_row.is_none();
-        is_first && self.pairing.front().is_none_or(|front| !front.is_answered)
+        is_first && self.pairing.queue.front_mut().is_none_or(|front| !front.is_answered)
     }
 
     /// Returns whether the next server packet should start the reply to a command.
@@ -334,7 +335,7 @@ impl PlainDecoder {
         let is_command = |front: &mut MysqlPending| {
             !front.is_answered && !matches!(front.kind, ExpectedResponse::Login | ExpectedResponse::ChangeUser)
         };
-        is_first && self.pairing.front().is_some_and(is_command)
+        is_first && self.pairing.queue.front_mut().is_some_and(is_command)
     }
 
     /// Posts a packet of the server to the charged operation.
@@ -373,7 +374,7 @@ impl PlainDecoder {
             (ResponseStage::Rows, Some(first)) if first != wire::EOF => ResponseProgress::More,
             _ => {
                 self.stage = ResponseStage::Blind;
-                self.pairing.mark_unsure();
+                self.pairing.is_unsure |= !self.pairing.queue.is_empty();
                 ResponseProgress::More
             }
         }
@@ -416,11 +417,11 @@ impl PlainDecoder {
             Side::Response if !self.awaits_start() => self.drop_front(out),
             Side::Response => {}
         }
-        self.pairing.lose(side, out);
+        self.pairing.queue.lose(side, out);
     }
 
     fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        let op = self.pairing.front().map(|front| front.op);
+        let op = self.pairing.queue.front_mut().map(|front| front.op);
         if let Some(rest) = self.rest_of_command.as_mut().filter(|rest| rest.is_answered && rest.op == op) {
             rest.op = None;
         }
@@ -473,11 +474,11 @@ impl PlainDecoder {
             unseen_columns: _,
         } = self;
         let is_idle = pairing.is_idle() && rest_of_command.is_none() && rest_of_row.is_none();
-        (is_idle && *phase == LoginPhase::Begun).then(|| session.version() << 2 | pairing.habit())
+        (is_idle && *phase == LoginPhase::Begun).then(|| session.version() << 2 | pairing.queue.habit())
     }
 
     pub fn held(&self) -> usize {
-        self.session.held() + self.pairing.held() + self.columns.capacity()
+        self.session.held() + self.pairing.queue.held() + self.columns.capacity()
     }
 }
 

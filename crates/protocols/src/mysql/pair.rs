@@ -5,10 +5,8 @@
 
 use crate::limits;
 use crate::statement::StatementSummary;
-use overhead_decode::{
-    DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, PendingVerdict, Reader,
-};
-use overhead_model::{Class, Outcome, Side};
+use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, Reader};
+use overhead_model::{Class, Outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedResponse {
@@ -72,23 +70,17 @@ impl MysqlPending {
 
 #[derive(Debug, Default)]
 pub(super) struct MysqlPairing {
-    queue: PendingRequests<MysqlPending>,
+    pub queue: PendingRequests<MysqlPending>,
     /// Client packets without counterpart.
     stray: Option<OpId>,
     /// Queued operations may have been answered unseen.
-    is_unsure: bool,
+    pub is_unsure: bool,
 }
 
 impl MysqlPairing {
     pub fn is_idle(&self) -> bool {
         let Self { queue, stray, is_unsure } = self;
         queue.is_idle() && stray.is_none() && !is_unsure
-    }
-
-    /// Returns the operation that the next server packet answers.
-    #[inline]
-    pub fn front(&mut self) -> Option<&mut MysqlPending> {
-        self.queue.front_mut()
     }
 
     #[inline]
@@ -107,16 +99,6 @@ impl MysqlPairing {
         if let Some(last) = self.queue.iter_mut().rev().find(|pending| pending.kind == ExpectedResponse::Prepare) {
             last.bound = types;
         }
-    }
-
-    #[inline]
-    pub fn is_waiting(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
-    /// Returns whether waiting operations must have been answered unseen, given that clients wait for replies.
-    pub fn is_given_up(&self) -> bool {
-        self.is_unsure && self.is_waiting() && self.queue.is_serial()
     }
 
     /// Opens an operation for a command and charges it.
@@ -177,37 +159,11 @@ impl MysqlPairing {
         self.queue.front().is_some_and(|front| front.outcome == Outcome::NoReply)
     }
 
-    pub fn has_next(&self) -> bool {
-        self.queue.len() > 1
-    }
-
     pub fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let outcome = if self.is_stray() { Outcome::NoReply } else { Outcome::Unanswered };
         if let Some(front) = self.queue.pop() {
             out.close(front.op, outcome);
         }
-    }
-
-    /// See [`PendingRequests::habit`].
-    #[inline]
-    pub fn habit(&self) -> u64 {
-        self.queue.habit()
-    }
-
-    /// Decides which operation the reply at the current position belongs to.
-    #[inline]
-    pub fn judge<R: Reader>(&mut self, out: &mut Out<'_, R>) -> PendingVerdict {
-        self.queue.judge(out)
-    }
-
-    /// Bytes of `side` were lost.
-    pub fn lose<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        self.queue.lose(side, out);
-    }
-
-    /// A reply could not be decoded: waiting operations may be answered unseen.
-    pub fn mark_unsure(&mut self) {
-        self.is_unsure |= !self.queue.is_empty();
     }
 
     /// Drops all waiting operations, whose replies will not be seen.
@@ -225,10 +181,6 @@ impl MysqlPairing {
         while self.queue.front().is_some_and(|front| front.kind == ExpectedResponse::Stream && front.is_answered) {
             self.answered(out);
         }
-    }
-
-    pub fn held(&self) -> usize {
-        self.queue.held()
     }
 }
 

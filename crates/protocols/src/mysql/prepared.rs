@@ -19,7 +19,7 @@ impl PlainDecoder {
         c.skip(2.min(c.remaining()), Account::Status, "warnings")?;
         let follows = if c.remaining() > 0 { c.u8(Account::Schema, "definitions follow")? != 0 } else { true };
         c.out().leave();
-        let Some(MysqlPending { prepares, bound, .. }) = self.pairing.front() else { return Err(Short) };
+        let Some(MysqlPending { prepares, bound, .. }) = self.pairing.queue.front_mut() else { return Err(Short) };
         let bound = std::mem::take(bound);
         self.given.learn(|| id.to_string(), prepares);
         let statement = MysqlStatement { named: prepares.clone(), parameters, bound, ..MysqlStatement::default() };

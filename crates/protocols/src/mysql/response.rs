@@ -172,7 +172,7 @@ impl PlainDecoder {
                     return Err(Short);
                 }
                 self.columns.clear();
-                let is_unseen = self.pairing.front().is_some_and(|front| front.is_unseen);
+                let is_unseen = self.pairing.queue.front_mut().is_some_and(|front| front.is_unseen);
                 self.unseen_columns = is_unseen.then(String::new);
                 self.column_count = count;
                 self.is_defined = follows;
@@ -190,7 +190,7 @@ impl PlainDecoder {
     /// Returns the stage after column definitions.
     fn defined<R: Reader>(&mut self, out: &mut Out<'_, R>) -> ResponseStage {
         self.remember_columns();
-        if let (Some(columns), Some(front)) = (self.unseen_columns.take(), self.pairing.front())
+        if let (Some(columns), Some(front)) = (self.unseen_columns.take(), self.pairing.queue.front_mut())
             && let (Some(id), false) = (front.statement, columns.is_empty())
         {
             let named = StatementSummary::prepared_before(&id.to_string(), columns);
@@ -291,7 +291,8 @@ impl PlainDecoder {
 
     /// Remembers column types for a statement, whose later executions and fetches may lack definitions.
     fn remember_columns(&mut self) {
-        let Some(id) = self.pairing.front().filter(|_| self.is_defined).and_then(|front| front.statement) else {
+        let Some(id) = self.pairing.queue.front_mut().filter(|_| self.is_defined).and_then(|front| front.statement)
+        else {
             return;
         };
         if self.session.statement(id).is_some_and(|known| known.columns != self.columns) {
@@ -303,7 +304,7 @@ impl PlainDecoder {
     /// Restores the column types of a statement whose result lacks definitions.
     fn recall_columns(&mut self) {
         self.columns.clear();
-        let id = self.pairing.front().and_then(|front| front.statement);
+        let id = self.pairing.queue.front_mut().and_then(|front| front.statement);
         if let Some(statement) = id.and_then(|id| self.session.statement(id)) {
             self.columns.extend_from_slice(&statement.columns);
         }
@@ -314,10 +315,7 @@ impl PlainDecoder {
 
     /// Posts the packet after rows or definitions: `EOF`, or the `OK` that replaced it.
     fn end_result<R: Reader>(&mut self, packet: MysqlPacket<'_>, c: &mut Cursor<'_, '_, '_, R>) -> ReplyRead {
-        if !packet.is_eof() {
-            return self.ok(c);
-        }
-        eof(packet, c).map(|flags| self.ended(flags))
+        if packet.is_eof() { eof(packet, c).map(|flags| self.ended(flags)) } else { self.ok(c) }
     }
 
     /// Ends a result; another one may follow.
@@ -364,7 +362,7 @@ impl PlainDecoder {
         if is_progress {
             return ResponseProgress::More;
         }
-        if let Some(front) = self.pairing.front() {
+        if let Some(front) = self.pairing.queue.front_mut() {
             front.outcome = Outcome::Error;
         }
         self.stage = ResponseStage::First;

@@ -193,10 +193,7 @@ impl<'a> PgMessageProbe<'a> {
             return Ok(());
         }
         self.pos += u64::from(len);
-        if self.pos > self.total {
-            return Err(MessageBoundary::No);
-        }
-        Ok(())
+        if self.pos > self.total { Err(MessageBoundary::No) } else { Ok(()) }
     }
 
     fn pass_all(&mut self) -> PgProbed<&mut Self> {

@@ -126,10 +126,6 @@ impl PgNameTable {
             std::mem::replace(&mut named.old, std::mem::take(&mut named.young))
         })
     }
-
-    fn has_no_names(&self) -> bool {
-        self.named.young.is_empty() && self.named.old.is_empty()
-    }
 }
 
 /// Bytes of a name that are compared; SQL identifiers have at most 63.
@@ -245,7 +241,7 @@ impl Session {
             described_names: _,
             given: _,
         } = self;
-        if !portal_names.has_no_names() {
+        if !(portal_names.named.young.is_empty() && portal_names.named.old.is_empty()) {
             return None;
         }
         let portal = match portal_names.unnamed {

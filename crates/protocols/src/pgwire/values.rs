@@ -112,10 +112,7 @@ impl PgBinaryValue {
 
     /// Reads four bytes of structure.
     fn word<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, account: Account, field: &'static str) -> FieldRead<u32> {
-        if self.left(c) < 4 {
-            return Err(Short);
-        }
-        c.u32_be(account, field)
+        if self.left(c) < 4 { Err(Short) } else { c.u32_be(account, field) }
     }
 
     fn value<R: Reader>(self, c: &mut Cursor<'_, '_, '_, R>, shape: PgTypeShape) -> FieldRead {

@@ -115,8 +115,5 @@ pub fn c_text<'a, R: Reader>(
     if here.contains(&0) {
         return c.c_string(account, field);
     }
-    if here.len() as u64 == c.remaining() {
-        return Err(Short);
-    }
-    c.text(here.len() as u64, account, field)
+    if here.len() as u64 == c.remaining() { Err(Short) } else { c.text(here.len() as u64, account, field) }
 }

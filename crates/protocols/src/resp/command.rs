@@ -158,10 +158,8 @@ impl Command {
     fn count_keys(&mut self, number: Option<&[u8]>) {
         let number = number.and_then(wire::number).and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
         let (_, first, step) = std::mem::replace(&mut self.number, NO_NUMBER);
-        self.keys = match number.checked_sub(1) {
-            Some(further) => (first, first.saturating_add(further.saturating_mul(step)), step),
-            None => NO_KEYS,
-        };
+        let last = number.checked_sub(1).map(|further| first.saturating_add(further.saturating_mul(step)));
+        self.keys = last.map_or(NO_KEYS, |last| (first, last, step));
     }
 
     /// Returns the role of an argument that may depend on its content.

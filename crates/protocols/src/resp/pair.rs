@@ -11,7 +11,7 @@ use overhead_model::{Account, Class, Outcome, Side};
 use std::hash::{Hash, Hasher};
 
 #[derive(Clone, Copy, Debug)]
-struct RespPending {
+pub(super) struct RespPending {
     op: OpId,
     leaves: LeafAccounts,
     kind: CommandKind,
@@ -56,7 +56,7 @@ const DATA: LeafAccounts =
 
 #[derive(Debug)]
 pub(super) struct RespPairing {
-    pending: PendingRequests<RespPending>,
+    pub pending: PendingRequests<RespPending>,
     /// The state that decoding depends on while no command waits.
     state: Versioned<State>,
     mid_stream: bool,
@@ -384,10 +384,6 @@ impl RespPairing {
         None
     }
 
-    pub fn waits(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
     /// Returns the operation if bytes that start with `first` belong to a snapshot, or come while the server prepares
     /// one.
     pub fn awaits_snapshot(&self, first: u8) -> Option<OpId> {
@@ -403,10 +399,6 @@ impl RespPairing {
         self.state.put(|state| &mut state.replicates, true);
     }
 
-    pub fn held(&self) -> usize {
-        self.pending.held()
-    }
-
     /// Bytes of `side` were lost, with the rest of the reply to `current`.
     pub fn lost<R: Reader>(&mut self, side: Side, current: Option<RespReplyTarget>, out: &mut Out<'_, R>) {
         if let Some(RespReplyTarget { op, unpaired: Some(outcome), .. }) = current {
@@ -420,11 +412,6 @@ impl RespPairing {
                 state.queued = None;
             });
         }
-    }
-
-    /// Closes all waiting requests as unanswered.
-    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.pending.abandon(out);
     }
 }
 
@@ -485,10 +472,7 @@ impl RespPending {
 
     /// Returns whether a value that confirms `confirmed` belongs to this reply.
     fn is_answered_by(&self, confirmed: Option<CommandKind>) -> bool {
-        match confirmed {
-            Some(kind) => self.kind == kind || self.kind == CommandKind::Exec && self.begun,
-            None => false,
-        }
+        confirmed.is_some_and(|kind| self.kind == kind || self.kind == CommandKind::Exec && self.begun)
     }
 }
 

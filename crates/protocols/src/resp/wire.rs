@@ -122,8 +122,5 @@ pub fn number(digits: &[u8]) -> Option<i64> {
 }
 
 fn signed(digits: &[u8]) -> Option<i64> {
-    if digits.len() > MAX_NUMBER_LINE {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.trim_ascii().parse().ok()
+    if digits.len() > MAX_NUMBER_LINE { None } else { std::str::from_utf8(digits).ok()?.trim_ascii().parse().ok() }
 }

@@ -41,10 +41,7 @@ impl StatementDialect {
         let is_two_phase = self == Self::Postgres
             && verb.is(b"PREPARE")
             && words.word().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"));
-        if is_two_phase {
-            return SqlVerb::in_capitals(SqlVerb::TWO_PHASE);
-        }
-        verb
+        if is_two_phase { SqlVerb::in_capitals(SqlVerb::TWO_PHASE) } else { verb }
     }
 
     /// Returns whether a text consists of statements that only set or show variables of the session.

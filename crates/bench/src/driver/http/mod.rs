@@ -8,12 +8,12 @@
 use super::store::{KeyValueStore, LENGTH, MARKER, key};
 use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
 use crate::data::{self, InsertIds, blob};
-use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
 use anyhow::{Context, Result, bail, ensure};
 use overhead_model::Protocol;
+use overhead_model::exit::StatusFault;
 use reqwest::header::SERVER;
 use reqwest::{Client, Response, StatusCode};
 
@@ -35,30 +35,18 @@ impl DatabaseDriver for HttpDriver {
     const INSERT_IDS: InsertIds = InsertIds::Ring;
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
-        ensure!(target.servers.len() == 1, UsageError::new("--server: the HTTP driver connects to one server"));
-        ensure!(target.database.is_none(), UsageError::new("--database: not supported over HTTP"));
+        ensure!(target.servers.len() == 1, StatusFault::usage("--server: the HTTP driver connects to one server"));
+        ensure!(target.database.is_none(), StatusFault::usage("--database: not supported over HTTP"));
         Ok(Self { target, options })
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {
-        let answer = self.open()?.send_get("stats").await.context("no connection")?;
+        let answer = self.objects().await?.send_get("stats").await.context("no connection")?;
         let name = answer.headers().get(SERVER).and_then(|name| name.to_str().ok());
         Ok(vec![name.map(|name| name.replacen('/', " ", 1))])
     }
 
     async fn objects(&self) -> Result<HttpConnection> {
-        self.open()
-    }
-
-    async fn connect(&self, _: &[BenchOp]) -> Result<HttpConnection> {
-        let connection = self.open()?;
-        connection.send_get("stats").await.context("no connection")?.bytes().await?;
-        Ok(connection)
-    }
-}
-
-impl HttpDriver {
-    fn open(&self) -> Result<HttpConnection> {
         let mut builder = Client::builder().no_proxy().http1_only().pool_max_idle_per_host(1);
         builder = builder.connect_timeout(self.target.timeout).tcp_nodelay(true);
         if let Some(tls) = &self.target.tls {
@@ -72,6 +60,12 @@ impl HttpDriver {
             login: self.target.user.clone().map(|user| (user, self.target.password.clone())),
             payload: self.options.payload,
         })
+    }
+
+    async fn connect(&self, _: &[BenchOp]) -> Result<HttpConnection> {
+        let connection = self.objects().await?;
+        connection.send_get("stats").await.context("no connection")?.bytes().await?;
+        Ok(connection)
     }
 }
 

@@ -6,13 +6,13 @@
 use super::store::{KeyValueStore, LENGTH, MARKER, key};
 use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
 use crate::data::{self, InsertIds, blob};
-use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::stats::Faults;
 use crate::target::{BenchTarget, ServerEndpoint};
 use anyhow::{Context, Result, bail};
 use async_memcached::{AsciiProtocol, Client, Error, Status};
 use overhead_model::Protocol;
+use overhead_model::exit::StatusFault;
 
 pub struct MemcachedDriver {
     target: BenchTarget,
@@ -40,28 +40,18 @@ impl DatabaseDriver for MemcachedDriver {
             ("--user: not supported by the memcached driver", target.user.is_some() || target.password.is_some()),
         ];
         match unknown.iter().find(|(_, is_set)| *is_set) {
-            Some((name, _)) => Err(UsageError::new((*name).to_owned()).into()),
+            Some((name, _)) => Err(StatusFault::usage((*name).to_owned()).into()),
             None => Ok(Self { target, options }),
         }
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {
-        let version = self.open().await?.version().await?;
+        let version = self.objects().await?.version().await?;
         let version = version.trim().trim_start_matches("VERSION ");
         Ok(vec![Some(format!("memcached {version}"))])
     }
 
     async fn objects(&self) -> Result<Client> {
-        self.open().await
-    }
-
-    async fn connect(&self, _: &[BenchOp]) -> Result<MemcachedConnection> {
-        Ok(MemcachedConnection { client: self.open().await?, payload: self.options.payload })
-    }
-}
-
-impl MemcachedDriver {
-    async fn open(&self) -> Result<Client> {
         let Some(server) = self.target.servers.first() else { bail!("no server") };
         let connected = tokio::time::timeout(self.target.timeout, greet(url_of(server)?)).await;
         let client = match connected {
@@ -72,6 +62,10 @@ impl MemcachedDriver {
             Err(late) => Err(anyhow::Error::from(late)),
         };
         client.with_context(|| format!("{server}: no connection"))
+    }
+
+    async fn connect(&self, _: &[BenchOp]) -> Result<MemcachedConnection> {
+        Ok(MemcachedConnection { client: self.objects().await?, payload: self.options.payload })
     }
 }
 
@@ -85,7 +79,7 @@ fn url_of(server: &ServerEndpoint) -> Result<String> {
             // The driver does not decode escapes in the URL.
             let plain = file.filter(|plain| Some(plain.as_str()) == path.to_str());
             let refused = || {
-                UsageError::new(format!(
+                StatusFault::usage(format!(
                     "--server {server}: invalid path for this driver: use letters, digits, `.`, `_` and `-`"
                 ))
             };

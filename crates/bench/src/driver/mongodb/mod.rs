@@ -11,7 +11,6 @@ use super::{
     BenchObjects, ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions, wrong_row,
 };
 use crate::data::{self, EMPTY_TABLE, INSERT_TABLE, InsertIds, MARK, NAMESPACE, ROWS_TABLE, TABLES};
-use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::stats::Faults;
 use crate::target::{BenchTarget, ServerEndpoint};
@@ -21,7 +20,7 @@ use mongodb::bson::{Document, RawDocumentBuf, cstr, doc, rawdoc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{ClientOptions, Compressor, Credential, ServerAddress, TlsOptions};
 use mongodb::{Client, Collection, Database};
-use overhead_model::Protocol;
+use overhead_model::{Protocol, bail_usage};
 
 pub struct MongoDriver {
     target: BenchTarget,
@@ -43,7 +42,7 @@ impl DatabaseDriver for MongoDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         if options.compression == Some(DriverCompression::Lz4) {
-            bail!(UsageError::new("--compression: MongoDB has snappy, zlib and zstd"));
+            bail_usage!("--compression: MongoDB has snappy, zlib and zstd");
         }
         let database = target.database.clone().unwrap_or_else(|| NAMESPACE.to_owned());
         Ok(Self { target, options, database })
@@ -63,7 +62,7 @@ impl DatabaseDriver for MongoDriver {
     }
 
     async fn objects(&self) -> Result<Database> {
-        self.database().await
+        Ok(self.open().await?.database(&self.database))
     }
 
     async fn connect(&self, _: &[BenchOp]) -> Result<MongoConnection> {
@@ -81,15 +80,7 @@ impl DatabaseDriver for MongoDriver {
 }
 
 impl MongoDriver {
-    async fn database(&self) -> Result<Database> {
-        Ok(self.open().await?.database(&self.database))
-    }
-
     async fn open(&self) -> Result<Client> {
-        Ok(Client::with_options(self.client_options().await?)?)
-    }
-
-    async fn client_options(&self) -> Result<ClientOptions> {
         let target = &self.target;
         let mut options = if let Some(url) = &target.url {
             ClientOptions::parse(url.as_str()).await?
@@ -119,7 +110,7 @@ impl MongoDriver {
             Some(DriverCompression::Zstd) => Some(vec![Compressor::Zstd { level: None }]),
             _ => options.compressors,
         };
-        Ok(options)
+        Ok(Client::with_options(options)?)
     }
 }
 

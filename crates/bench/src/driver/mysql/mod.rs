@@ -15,17 +15,16 @@ mod statement;
 
 use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions};
 use crate::data::{InsertIds, NAMESPACE};
-use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::statements::ListedStatements;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
 use crate::tls::TlsTrust;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use objects::MysqlTables;
-use overhead_model::Protocol;
+use overhead_model::{Protocol, bail_usage};
 use statement::MysqlStatements;
 
 /// Default user.
@@ -53,14 +52,14 @@ impl DatabaseDriver for MysqlDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         if !matches!(options.compression, None | Some(DriverCompression::None | DriverCompression::Zlib)) {
-            bail!(UsageError::new("--compression: the MySQL driver only supports zlib"));
+            bail_usage!("--compression: the MySQL driver only supports zlib");
         }
         let [server] = target.servers.as_slice() else {
-            bail!(UsageError::new("--server: the MySQL driver connects to one server"));
+            bail_usage!("--server: the MySQL driver connects to one server");
         };
         let database = target.database.clone().unwrap_or_else(|| NAMESPACE.to_owned());
         if !database.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            bail!(UsageError::new("--database: use letters, digits and _"));
+            bail_usage!("--database: use letters, digits and _");
         }
         let (host, port) = server.tcp()?;
         // The driver would switch to the server's local socket, which cannot be captured.
@@ -99,7 +98,7 @@ impl DatabaseDriver for MysqlDriver {
 
     async fn connect(&self, operations: &[BenchOp]) -> Result<MysqlConnection> {
         if self.options.pipeline > 1 && operations.contains(&BenchOp::OltpRange) {
-            bail!(UsageError::new("--pipeline: not supported by oltp-range"));
+            bail_usage!("--pipeline: not supported by oltp-range");
         }
         let mut connection = self.open(Some(&self.database)).await?;
         let statements = MysqlStatements::prepare(&mut connection, &self.options, operations).await?;

@@ -17,15 +17,14 @@ mod tls;
 
 use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
 use crate::data::InsertIds;
-use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::statements::ListedStatements;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use futures_util::future::join_all;
 use objects::PostgresTables;
-use overhead_model::Protocol;
+use overhead_model::{Protocol, bail_usage};
 use statement::PostgresStatements;
 use tls::MakeRustlsConnect;
 use tokio::task::JoinHandle;
@@ -55,7 +54,7 @@ impl DatabaseDriver for PostgresDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         let [server] = target.servers.as_slice() else {
-            bail!(UsageError::new("--server: the PostgreSQL driver connects to one server"));
+            bail_usage!("--server: the PostgreSQL driver connects to one server");
         };
         let user = target.user.as_deref().unwrap_or(SUPERUSER);
         let mut config = Config::new();
@@ -79,9 +78,9 @@ impl DatabaseDriver for PostgresDriver {
     }
 
     async fn prepared_statements(&self) -> Result<ListedStatements> {
-        bail!(UsageError::new(
+        bail_usage!(
             "--list-statements: PostgreSQL shows a session its own prepared statements only: take names and texts from your application or its driver's log, and write them into the file of --statements, one per line, with a tab between them"
-        ))
+        )
     }
 
     async fn connect(&self, operations: &[BenchOp]) -> Result<PostgresConnection> {

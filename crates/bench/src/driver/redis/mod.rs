@@ -9,13 +9,12 @@ mod objects;
 use super::store::key;
 use super::{ConnectionLost, DatabaseDriver, DriverConnection, DriverOptions, wrong_row};
 use crate::data::{self, InsertIds};
-use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::stats::Faults;
 use crate::target::{BenchTarget, ServerEndpoint};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use objects::RedisShards;
-use overhead_model::Protocol;
+use overhead_model::{Protocol, bail_usage};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
@@ -42,19 +41,19 @@ impl DatabaseDriver for RedisDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         if target.tls.is_some() && target.servers.iter().any(|server| matches!(server, ServerEndpoint::Unix(_))) {
-            bail!(UsageError::new("--tls: not supported on local sockets"));
+            bail_usage!("--tls: not supported on local sockets");
         }
         let database = match target.database.as_deref().map(str::parse) {
             None => 0,
             Some(Ok(number)) => number,
-            Some(Err(_)) => return Err(UsageError::new("--database: use the number of a Redis database").into()),
+            Some(Err(_)) => bail_usage!("--database: use the number of a Redis database"),
         };
         Ok(Self { target, options, database })
     }
 
     async fn versions(&self) -> Result<Vec<Option<String>>> {
         let mut versions = Vec::new();
-        for connection in &mut self.open().await?.shards {
+        for connection in &mut self.objects().await?.shards {
             let info = redis::cmd("INFO").arg("server").query_async::<String>(connection).await;
             versions.push(info.ok().as_deref().and_then(objects::version));
         }
@@ -62,26 +61,22 @@ impl DatabaseDriver for RedisDriver {
     }
 
     async fn objects(&self) -> Result<RedisShards> {
-        self.open().await
-    }
-
-    async fn connect(&self, _: &[BenchOp]) -> Result<RedisConnections> {
-        let multi_key = self.options.multi_key == Some(true);
-        Ok(RedisConnections { shards: self.open().await?, payload: self.options.payload, multi_key })
-    }
-}
-
-impl RedisDriver {
-    /// Connects to each server.
-    async fn open(&self) -> Result<RedisShards> {
+        // Connects to each server.
         let mut shards = Vec::new();
         for server in &self.target.servers {
-            shards.push(self.open_one(server).await.with_context(|| format!("{server}: no connection"))?);
+            shards.push(self.open(server).await.with_context(|| format!("{server}: no connection"))?);
         }
         Ok(RedisShards { shards })
     }
 
-    async fn open_one(&self, server: &ServerEndpoint) -> Result<MultiplexedConnection> {
+    async fn connect(&self, _: &[BenchOp]) -> Result<RedisConnections> {
+        let multi_key = self.options.multi_key == Some(true);
+        Ok(RedisConnections { shards: self.objects().await?, payload: self.options.payload, multi_key })
+    }
+}
+
+impl RedisDriver {
+    async fn open(&self, server: &ServerEndpoint) -> Result<MultiplexedConnection> {
         let address = match (server, &self.target.tls) {
             (ServerEndpoint::Unix(path), _) => ConnectionAddr::Unix(path.clone()),
             (ServerEndpoint::Tcp { host, port }, None) => ConnectionAddr::Tcp(host.clone(), *port),

@@ -11,14 +11,13 @@ mod statement;
 
 use super::{ConnectionLost, DatabaseDriver, DriverCompression, DriverConnection, DriverOptions};
 use crate::data::InsertIds;
-use crate::fault::UsageError;
 use crate::plan::BenchOp;
 use crate::statements::ListedStatements;
 use crate::stats::Faults;
 use crate::target::BenchTarget;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use objects::ScyllaTables;
-use overhead_model::Protocol;
+use overhead_model::{Protocol, bail_usage};
 use scylla::client::PoolSize;
 use scylla::client::session::Session as Connected;
 use scylla::client::session_builder::SessionBuilder;
@@ -44,14 +43,14 @@ impl DatabaseDriver for ScyllaDriver {
 
     fn new(target: BenchTarget, options: DriverOptions) -> Result<Self> {
         if matches!(options.compression, Some(DriverCompression::Zlib | DriverCompression::Zstd)) {
-            bail!(UsageError::new("--compression: CQL supports lz4 and snappy"));
+            bail_usage!("--compression: CQL supports lz4 and snappy");
         }
         if options.prepared == Some(false) && options.skip_metadata == Some(true) {
-            bail!(UsageError::new("--skip-metadata: only with prepared statements"));
+            bail_usage!("--skip-metadata: only with prepared statements");
         }
         let keyspace = target.database.clone().unwrap_or_else(|| crate::data::NAMESPACE.to_owned());
         if !keyspace.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            bail!(UsageError::new("--keyspace: use letters, digits and _"));
+            bail_usage!("--keyspace: use letters, digits and _");
         }
         Ok(Self { target, options, keyspace })
     }

@@ -6,11 +6,6 @@ use crate::tls::keylog::SecretLabel;
 use overhead_model::Side;
 
 impl TlsSession {
-    /// Returns whether another capture may have another part of the connection.
-    pub(in crate::tls) fn is_part(&self) -> bool {
-        self.met.is_some()
-    }
-
     /// Keeps what other captures need of the connection.
     pub(in crate::tls) fn keep(&self) {
         let Some(met) = &self.met else { return };
