@@ -118,14 +118,12 @@ pub struct PcapngWriter<W: Write> {
     writer: BufWriter<W>,
     /// By interface.
     links: Vec<LinkType>,
-    /// Written so far.
-    pub frames: u64,
-    /// Of the file so far, including buffered ones.
-    pub bytes: u64,
+    frames: u64,
+    bytes: u64,
     first_ns: Option<u64>,
     last_ns: u64,
     /// Offset of the reserved key log; 0 for none.
-    pub key_log: u64,
+    key_log: u64,
 }
 
 impl<W: Write> PcapngWriter<W> {
@@ -209,6 +207,21 @@ impl<W: Write> PcapngWriter<W> {
         self.first_ns.get_or_insert(frame.time_ns);
         self.last_ns = self.last_ns.max(frame.time_ns);
         Ok(())
+    }
+
+    /// Returns the number of frames written so far.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Returns the bytes of the file so far, including buffered ones.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the offset of the reserved key log.
+    pub fn key_log(&self) -> u64 {
+        self.key_log
     }
 
     /// Flushes, so that a reader of a pipe sees everything written.

@@ -149,7 +149,7 @@ fn a_port_filter_takes_in_a_whole_connection() {
         }
     }
     assert!(source.totals.wire_bytes > 100_000, "{:?}", source.totals);
-    assert_eq!(writer.frames, source.totals.frames);
+    assert_eq!(writer.frames(), source.totals.frames);
 }
 
 #[test]

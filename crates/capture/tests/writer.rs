@@ -34,7 +34,7 @@ fn written(path: &Path) {
     let mut writer = PcapngWriter::new("out.pcapng", std::fs::File::create(path).unwrap(), &options()).unwrap();
     writer.write(&frame(1_700_000_000_123_456_789, &FRAME)).unwrap();
     writer.write(&frame(1_700_000_001_000_000_001, &FRAME[..60])).unwrap();
-    assert_eq!(writer.frames, 2);
+    assert_eq!(writer.frames(), 2);
     writer.finish(Some(&STATS)).unwrap();
 }
 

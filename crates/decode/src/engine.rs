@@ -252,7 +252,7 @@ impl<'a, D: Decoder> EngineDriver<'a, D> {
     /// Handles every outcome of a step except a decoded message. Returns the bytes posted or skipped.
     #[inline(never)]
     fn stepped<R: Reader>(&mut self, input: Input<'_>, (step, posted): (DecodeStep, u64), out: &mut Out<'_, R>) -> u64 {
-        let side = out.side;
+        let side = out.side();
         match step {
             Ok(Step::Progress) if posted > 0 => {}
             Ok(Step::Need(need)) if need > input.available() => self.streams[side as usize].need = Some(need),

@@ -134,12 +134,10 @@ pub trait Reader {
 /// Counts the posted bytes, so that the engine can advance, and holds the operation being charged.
 pub struct Out<'r, R: Reader> {
     reader: &'r mut R,
-    /// The direction whose bytes are posted.
-    pub side: Side,
+    side: Side,
     current: Option<OpId>,
     posted: u64,
-    /// How many groups are open.
-    pub depth: u32,
+    depth: u32,
     /// Nothing posted now may vary, or the reader ignores what may: see [`Out::set_read`].
     is_read: bool,
 }
@@ -149,6 +147,17 @@ impl<'r, R: Reader> Out<'r, R> {
         reader.turn(side);
         let is_read = !reader.wants_free();
         Self { reader, side, current, posted: 0, depth: 0, is_read }
+    }
+
+    /// Returns the direction whose bytes are posted.
+    #[inline]
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Returns how many groups are open.
+    pub fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// Returns the operation being charged.

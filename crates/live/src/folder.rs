@@ -330,11 +330,14 @@ mod tests {
 
     #[test]
     fn a_link_that_leads_nowhere_is_something_that_is_there() {
-        let dir = tempfile::tempdir().unwrap();
-        symlink("/nowhere/at/all", dir.path().join(PACKETS)).unwrap();
-        assert!(create(dir.path(), false).is_err());
-        create(dir.path(), true).unwrap().create_packets(PACKETS).unwrap();
-        assert!(fs::symlink_metadata(dir.path().join(PACKETS)).unwrap().is_file());
+        // Not one folder for both: a child that another test has just forked may hold its lock for a moment.
+        let [refused, replaced] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        for dir in [&refused, &replaced] {
+            symlink("/nowhere/at/all", dir.path().join(PACKETS)).unwrap();
+        }
+        assert!(create(refused.path(), false).is_err());
+        create(replaced.path(), true).unwrap().create_packets(PACKETS).unwrap();
+        assert!(fs::symlink_metadata(replaced.path().join(PACKETS)).unwrap().is_file());
     }
 
     #[test]

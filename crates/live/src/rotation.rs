@@ -171,7 +171,7 @@ impl PacketFiles {
     /// Writes a frame; starts the next file if the current one is full.
     #[inline]
     pub fn write(&mut self, frame: &Frame<'_>) -> Result<FrameFate, WriteError> {
-        if frame.time_ns >= self.due_ns || self.writer.bytes > self.most_bytes {
+        if frame.time_ns >= self.due_ns || self.writer.bytes() > self.most_bytes {
             if self.is_enough(frame.time_ns) {
                 return Ok(FrameFate::Enough);
             }
@@ -331,7 +331,7 @@ impl FileMaker {
             }
         };
         let writer = PcapngWriter::new(&output, file, &about)?;
-        let keys = keyed.map(|file| KeyRoom { file, offset: writer.key_log });
+        let keys = keyed.map(|file| KeyRoom { file, offset: writer.key_log() });
         Ok((InputFile { path, frames: 0, wire_bytes: 0 }, writer, keys))
     }
 }

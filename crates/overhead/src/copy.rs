@@ -48,7 +48,7 @@ impl<'a> CopyWriter<'a> {
             None => created(self.out, &WriterOptions::new(LinkType::ETHERNET))?,
         };
         writer.flush()?;
-        let written = writer.frames;
+        let written = writer.frames();
         writer.finish(None)?;
         Ok(written)
     }

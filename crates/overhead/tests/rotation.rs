@@ -25,7 +25,7 @@ fn rotated(folder: &Path, frames: u64) -> Vec<PathBuf> {
     let mut writer: Option<PcapngWriter<File>> = None;
     let mut files: Vec<PathBuf> = Vec::new();
     while let Some(frame) = source.next_frame().unwrap().frame() {
-        if writer.as_ref().is_none_or(|writer| writer.frames == frames) {
+        if writer.as_ref().is_none_or(|writer| writer.frames() == frames) {
             let number = files.len() + 1;
             let path = folder.join(format!("packets-{number:06}.pcapng"));
             let comment = format!("overhead capture --db redis --port 7379 --set 17-4711 --part {number}");

@@ -74,7 +74,7 @@ impl TlsLayer {
         (input, text): (Input<'_>, &[u8]),
         out: &mut Out<'_, R>,
     ) {
-        let side = out.side;
+        let side = out.side();
         if let RecordContent::Opened(layout) = content {
             out.decrypted(self.weaves[side as usize].ahead(layout), text);
         }
@@ -110,7 +110,7 @@ impl TlsLayer {
 
     /// Pushes a record of application data whose content is decoded later. The server's first one ends the handshake.
     fn begin_data<R: Reader>(&mut self, layout: RecordLayout, out: &mut Out<'_, R>) {
-        let side = out.side;
+        let side = out.side();
         if side == Side::Response
             && let Some(op) = self.records.end_handshake()
         {
@@ -132,7 +132,7 @@ impl TlsLayer {
         let op = self.records.handshake(out);
         self.push_own(layout, (op, field), out);
         let outcome = match layout.kind {
-            records::ALERT if out.side == Side::Response => Some(Outcome::Error),
+            records::ALERT if out.side() == Side::Response => Some(Outcome::Error),
             _ => self.session.is_established().then_some(Outcome::Ok),
         };
         if let Some(outcome) = outcome
@@ -143,14 +143,14 @@ impl TlsLayer {
     }
 
     fn push_own<R: Reader>(&mut self, layout: RecordLayout, own: (OpId, &'static str), out: &mut Out<'_, R>) {
-        let weave = &mut self.weaves[out.side as usize];
+        let weave = &mut self.weaves[out.side() as usize];
         weave.push(layout, Some(own));
         weave.play(out);
     }
 
     /// Lets `decode` put content on the tape of this side, and posts all complete records.
     pub fn feed<R: Reader>(&mut self, out: &mut Out<'_, R>, decode: impl FnOnce(&mut TapeRecorder<'_, '_, R>)) {
-        let side = out.side;
+        let side = out.side();
         let weave = &mut self.weaves[side as usize];
         decode(&mut TapeRecorder::append(out, &mut weave.tape));
         weave.play(out);
@@ -162,7 +162,7 @@ impl TlsLayer {
 
     /// Closes an operation whose last record of this side was pushed.
     fn close<R: Reader>(&mut self, op: OpId, outcome: Outcome, out: &mut Out<'_, R>) {
-        let (side, mut after) = (out.side, [0; 2]);
+        let (side, mut after) = (out.side(), [0; 2]);
         after[side as usize] = self.weaves[side as usize].end();
         self.closing.push(op, outcome, after);
         self.settle(OUTSTANDING, out);
@@ -175,7 +175,7 @@ impl TlsLayer {
 
     /// Ends this side: posts everything held back.
     pub fn finish<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
-        let side = out.side;
+        let side = out.side();
         if !self.weaves[side as usize].is_idle() {
             self.feed(out, |recorder| inner.finish_side(side, recorder));
         }
@@ -189,13 +189,13 @@ impl TlsLayer {
 
     /// Records of this side were lost.
     pub fn lost<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
-        self.session.lost(out.side);
+        self.session.lost(out.side());
         self.interrupt(inner, out);
     }
 
     /// Notes that the next content of this side does not continue the earlier content.
     fn interrupt<D: Decoder, R: Reader>(&mut self, inner: &mut EngineDriver<'_, D>, out: &mut Out<'_, R>) {
-        let side = out.side;
+        let side = out.side();
         self.feed(out, |recorder| inner.interrupt(side, recorder));
     }
 }

@@ -85,7 +85,7 @@ impl Cql {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> DecodeStep {
-        let side = out.side;
+        let side = out.side();
         self.format = Some(first.format);
         self.framing[side as usize] = CqlFraming::Segments;
         if input.available() < first.total() {
@@ -152,7 +152,7 @@ impl Cql {
         input: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> DecodeStep<()> {
-        let (side, mut payload) = (out.side, std::mem::take(&mut self.buffers.payload));
+        let (side, mut payload) = (out.side(), std::mem::take(&mut self.buffers.payload));
         let mut tape = std::mem::take(&mut self.buffers.tape);
         payload.clear();
         let mut at = 0;
@@ -190,7 +190,7 @@ impl Cql {
         while input.available() > 0 {
             number += 1;
             let may_go_on = self.session.shared.expansion.allows_operations(packed, number - 1, number);
-            let header = Header::read(input.bytes, out.side).ok().flatten().filter(|_| may_go_on);
+            let header = Header::read(input.bytes, out.side()).ok().flatten().filter(|_| may_go_on);
             let Some(header) = header else {
                 out.note(if may_go_on { Note::UndecodedMessage } else { Note::ManyOperations });
                 out.post_alone("(undecoded)", (Account::Unknown, "undecoded", input.available()));
@@ -200,7 +200,7 @@ impl Cql {
             let rest = self.message(&header, exchange, input, out)?;
             out.release();
             if rest.left > 0 {
-                self.rest[out.side as usize] = Some(rest);
+                self.rest[out.side() as usize] = Some(rest);
             } else {
                 self.close(rest, out);
             }
@@ -245,7 +245,7 @@ impl Cql {
         }
         rest.left = rest.left.saturating_sub(segment.length);
         if rest.left > 0 {
-            self.rest[out.side as usize] = Some(rest);
+            self.rest[out.side() as usize] = Some(rest);
         } else {
             self.close(rest, out);
         }
@@ -253,7 +253,7 @@ impl Cql {
 
     /// After a loss, nothing continues the current message.
     pub(super) fn lose_rest<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        let side = out.side;
+        let side = out.side();
         self.assembly[side as usize].end();
         if let Some(rest) = self.rest[side as usize].take()
             && rest.outcome.is_some()

@@ -63,12 +63,12 @@ impl Memcache {
         if header.body < header.key + header.extras {
             return Err(Malformed("a body shorter than its parts"));
         }
-        let is_version = out.side == Side::Response && header.opcode == opcodes::VERSION && header.value() <= VERSION;
+        let is_version = out.side() == Side::Response && header.opcode == opcodes::VERSION && header.value() <= VERSION;
         let total = HEADER + if is_version { header.body } else { header.extras + header.key };
         if input.available() < total {
             return Ok(Some(Step::Need(total)));
         }
-        match out.side {
+        match out.side() {
             Side::Request => self.binary_request(header, *input, out)?,
             Side::Response => self.binary_answer(header, is_version, *input, out),
         }
@@ -149,7 +149,7 @@ impl Memcache {
 
     /// Starts the value; without one, ends the message.
     fn begin<R: Reader>(&mut self, left: u64, account: Account, out: &mut Out<'_, R>) {
-        let side = out.side;
+        let side = out.side();
         if left > 0 {
             self.stages[side as usize] =
                 MemcacheStage::Value(PartialValue { left, account, has_end: false, is_last: true });

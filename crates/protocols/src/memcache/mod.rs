@@ -137,7 +137,7 @@ impl Memcache {
 
     /// Posts the available part of a value and the line end after it.
     fn value<R: Reader>(&mut self, value: PartialValue, input: &mut Input<'_>, out: &mut Out<'_, R>) -> Option<Step> {
-        let (side, taken) = (out.side, value.left.min(input.available()));
+        let (side, taken) = (out.side(), value.left.min(input.available()));
         out.post_free(value.account, "value", taken, Free::Any);
         input.advance(taken);
         let left = value.left - taken;

@@ -166,7 +166,7 @@ impl Mongo {
         body: &[u8],
         out: &mut Out<'_, R>,
     ) -> Result<(), Note> {
-        let (side, len) = (out.side, message.header.len.saturating_sub(COMPRESSED_HEADER));
+        let (side, len) = (out.side(), message.header.len.saturating_sub(COMPRESSED_HEADER));
         // Connections share the decompression budget.
         self.pairing.differ();
         let expansion = Arc::clone(&self.expansion);

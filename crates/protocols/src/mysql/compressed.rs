@@ -98,14 +98,14 @@ impl CompressedLayer {
 
     /// Decodes one compressed packet, once the plain packets in it are complete.
     pub fn step<R: Reader>(&mut self, plain: &mut PlainDecoder, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
-        let step = self.directions[out.side as usize].step(plain, &self.expansion, input, out);
+        let step = self.directions[out.side() as usize].step(plain, &self.expansion, input, out);
         self.close(out);
         step
     }
 
     /// Closes the operations closed on the tape of this side, or defers that until their bytes are posted.
     fn close<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        let side = out.side;
+        let side = out.side();
         let closed = std::mem::take(&mut self.directions[side as usize].closed);
         let recorded = self.directions.each_ref().map(|direction| direction.tape.recorded);
         for (position, op, outcome) in closed {
@@ -118,7 +118,7 @@ impl CompressedLayer {
     }
 
     pub fn lost<R: Reader>(&mut self, plain: &mut PlainDecoder, out: &mut Out<'_, R>) {
-        let side = out.side;
+        let side = out.side();
         self.directions[side as usize] = CompressedDirection { is_lost: true, ..CompressedDirection::default() };
         self.closing.forget(side);
         self.directions[side as usize].record(out, |out| plain.lost(side, out));
@@ -185,7 +185,7 @@ impl CompressedDirection {
             let wire = next.get(HEADER as usize..).unwrap_or_default();
             let wire = usize::try_from(packet.wire).ok().and_then(|len| wire.get(..len)).unwrap_or(wire);
             // Sequence number at the start of a request or reply.
-            self.begins = next.get(3) == Some(&u8::from(out.side == Side::Response));
+            self.begins = next.get(3) == Some(&u8::from(out.side() == Side::Response));
             self.take(plain, (packet, wire), expansion, out)?;
         }
     }
@@ -277,7 +277,7 @@ impl CompressedDirection {
 
     /// Decodes one plain packet and returns its available bytes; 0 if more are needed.
     fn one<R: Reader>(&mut self, plain: &mut PlainDecoder, here: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep<u64> {
-        let (side, available) = (out.side, here.available());
+        let (side, available) = (out.side(), here.available());
         let (step, posted) = self.record(out, |out| plain.step(side, here, out));
         match step? {
             _ if posted > 0 => Ok(posted),
@@ -301,7 +301,7 @@ impl CompressedDirection {
         here: Input<'_>,
         out: &mut Out<'_, R>,
     ) -> DecodeStep<u64> {
-        if !self.begins || plain.boundary(out.side, here.bytes) != MessageBoundary::Yes {
+        if !self.begins || plain.boundary(out.side(), here.bytes) != MessageBoundary::Yes {
             self.lose(here.available(), out);
             return Ok(here.available());
         }
@@ -323,7 +323,7 @@ impl CompressedDirection {
 
     /// Passes over content in which the decoder can't go on, and returns its length.
     fn skip<R: Reader>(&mut self, plain: &mut PlainDecoder, len: u64, out: &mut Out<'_, R>) -> u64 {
-        let side = out.side;
+        let side = out.side();
         self.lose(len, out);
         self.record(out, |out| plain.lost(side, out));
         len
@@ -335,7 +335,7 @@ impl CompressedDirection {
         out: &mut Out<'_, R>,
         decode: impl FnOnce(&mut Out<'_, TapeRecorder<'_, '_, R>>) -> T,
     ) -> (T, u64) {
-        let side = out.side;
+        let side = out.side();
         let mut recorder = TapeRecorder::append(out, &mut self.tape);
         let mut inner = Out::new(&mut recorder, side, self.current);
         let result = decode(&mut inner);

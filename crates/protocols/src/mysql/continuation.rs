@@ -55,7 +55,7 @@ impl PlainDecoder {
             c.finish();
         }
         let rest = rest.ok().flatten().filter(|_| is_whole || is_cut).unwrap_or(PacketContinuation::Undecoded);
-        self.flows[out.side as usize] = (left > 0).then_some(PacketRemainder { left, ..flow });
+        self.flows[out.side() as usize] = (left > 0).then_some(PacketRemainder { left, ..flow });
         self.set_rest((left > 0 || flow.is_continued).then_some(rest), out);
         out.release();
         Step::Progress
@@ -63,7 +63,7 @@ impl PlainDecoder {
 
     /// Charges the operation of the continued message and returns its rest.
     fn charge_rest<R: Reader>(&mut self, out: &mut Out<'_, R>) -> PacketContinuation {
-        if out.side == Side::Response {
+        if out.side() == Side::Response {
             if let Some(op) = self.pairing.queue.front_mut().map(|front| front.op) {
                 out.charge(op);
             } else {
@@ -83,7 +83,7 @@ impl PlainDecoder {
 
     /// Keeps the rest of the message, or ends it.
     fn set_rest<R: Reader>(&mut self, what: Option<PacketContinuation>, out: &mut Out<'_, R>) {
-        match (out.side, what) {
+        match (out.side(), what) {
             (Side::Response, what) => self.rest_of_row = what,
             (Side::Request, Some(what)) => {
                 if let Some(rest) = &mut self.rest_of_command {
