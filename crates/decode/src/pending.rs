@@ -11,7 +11,7 @@
 //! If these leave several requests, or requests that were lost, an answer is paired with none of them. Pairing resumes with the first
 //! flight that is certain.
 
-use crate::{Note, OpId, Out, Reader};
+use crate::{DecodeStep, Malformed, Note, OpId, Out, Reader, limits};
 use overhead_model::{Outcome, Side};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -158,6 +158,20 @@ impl<T: PendingRequest> PendingRequests<T> {
     #[inline]
     pub fn push<R: Reader>(&mut self, request: T, out: &Out<'_, R>) {
         self.push_at(request, out.moment_of(Side::Request), out);
+    }
+
+    /// Like [`Self::push`].
+    ///
+    /// # Errors
+    ///
+    /// Fails with `reason` if [`limits::OUTSTANDING`] requests wait.
+    #[inline]
+    pub fn push_within<R: Reader>(&mut self, request: T, reason: &'static str, out: &Out<'_, R>) -> DecodeStep<()> {
+        if self.queue.len() >= limits::OUTSTANDING {
+            return Err(Malformed(reason));
+        }
+        self.push(request, out);
+        Ok(())
     }
 
     /// Adds a request whose bytes start with the next one.

@@ -166,7 +166,8 @@ impl Http {
             HttpMethod::Connect => Some("a tunnel"),
             _ => lengths.upgrade,
         };
-        self.pairing.request(HttpPending { op, method, switches_to }, out)?;
+        let pending = HttpPending { op, method, switches_to };
+        self.pairing.pending.push_within(pending, "more requests wait for responses than can be kept", out)?;
         (self.request.op, self.request.early, self.request.waits) = (op, None, lengths.waits);
         // Without a length, the next message cannot be found.
         self.request.message.stage = HttpStage::Endless;
@@ -218,10 +219,11 @@ impl Http {
         let status = wire::status(head.get(empty..).unwrap_or_default());
         let sent = Some(self.request.op).filter(|op| self.is_being_sent(*op));
         let early = &mut self.request.early;
-        let front = self.pairing.answer(out, |op, out| match sent {
+        let front = self.pairing.pending.answer(out, |HttpPending { op, .. }, out| match sent {
             Some(sent) if sent == op => *early = Some(Outcome::Unanswered),
             _ => out.close(op, Outcome::Unanswered),
         });
+        let front = front.copied();
         let is_interim = (100..200).contains(&status) && status != 101;
         let op = front.map_or_else(|| out.orphan("RESPONSE"), |front| front.op);
         out.charge(op);
@@ -230,7 +232,7 @@ impl Http {
         self.response.message.stage = HttpStage::Endless;
         let lengths = head::response(&head, len, &mut self.response.knows_software, out);
         if front.is_some() && (lengths.is_none() || !is_interim) {
-            self.pairing.answered();
+            self.pairing.pending.pop();
         }
         let Some(lengths) = lengths else { return Err(Malformed("a response head that cannot be read")) };
         if is_interim && !is_cut {
@@ -303,26 +305,26 @@ impl Http {
         } else {
             self.end_request(out);
         }
-        self.pairing.lost(Side::Request, None, out);
+        self.pairing.pending.lose(Side::Request, out);
     }
 
     /// Bytes of a response were lost, and possibly further responses.
     pub(super) fn lost_response<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         match self.response.message.stage {
             HttpStage::Head => self.response.message.reset(),
-            _ if self.pairing.front().is_some_and(|front| front.op == self.response.op) => {
+            _ if self.pairing.pending.front().is_some_and(|front| front.op == self.response.op) => {
                 self.response.message.reset();
             }
             _ => self.end_response(Outcome::Unanswered, out),
         }
-        self.pairing.lost(Side::Response, None, out);
+        self.pairing.pending.lose(Side::Response, out);
     }
 
     /// Closes all waiting requests as unanswered.
     pub(super) fn abandon_requests<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.lost_response(out);
         let sent = Some(self.request.op).filter(|op| self.is_being_sent(*op));
-        for op in self.pairing.abandon() {
+        for HttpPending { op, .. } in self.pairing.pending.drain() {
             match sent {
                 Some(sent) if sent == op => self.request.early = Some(Outcome::Unanswered),
                 _ => out.close(op, Outcome::Unanswered),
@@ -341,7 +343,7 @@ impl Http {
         }
         if self.request.early.is_some() {
             self.end_request(out);
-        } else if self.pairing.waits_for(self.request.op) {
+        } else if self.pairing.pending.iter().any(|pending| pending.op == self.request.op) {
             out.label(self.request.op, Class::Unmatched, "(cut off)", "");
         }
     }

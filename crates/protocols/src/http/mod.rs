@@ -95,7 +95,7 @@ impl Decoder for Http {
         let Self { request, response, pairing } = self;
         let is_idle = request.is_between() && response.is_between() && pairing.is_idle();
         let known = u64::from(request.knows_software) | u64::from(response.knows_software) << 1;
-        is_idle.then(|| known | pairing.habit() << 2)
+        is_idle.then(|| known | pairing.pending.habit() << 2)
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
@@ -105,6 +105,6 @@ impl Decoder for Http {
     }
 
     fn held(&self) -> usize {
-        self.pairing.held()
+        self.pairing.pending.held()
     }
 }

@@ -1,10 +1,9 @@
 //! Pairs responses with requests, and follows switches to protocols that are not decoded.
 
 use super::head::HttpMethod;
-use crate::limits;
-use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, PendingRequest, PendingRequests, Reader, Step};
+use overhead_decode::{Note, OpId, Out, PendingRequest, PendingRequests, Reader, Step};
 use overhead_model::Account::Unknown;
-use overhead_model::{Outcome, Side};
+use overhead_model::Outcome;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HttpPending {
@@ -22,7 +21,7 @@ impl PendingRequest for HttpPending {
 
 #[derive(Debug, Default)]
 pub(super) struct HttpPairing {
-    pending: PendingRequests<HttpPending>,
+    pub pending: PendingRequests<HttpPending>,
     switched: Option<SwitchedProtocol>,
 }
 
@@ -35,37 +34,6 @@ struct SwitchedProtocol {
 }
 
 impl HttpPairing {
-    /// Adds a request. Fails if too many wait.
-    pub fn request<R: Reader>(&mut self, request: HttpPending, out: &Out<'_, R>) -> DecodeStep<()> {
-        if self.pending.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more requests wait for responses than can be kept"));
-        }
-        self.pending.push(request, out);
-        Ok(())
-    }
-
-    pub fn front(&self) -> Option<HttpPending> {
-        self.pending.front().copied()
-    }
-
-    /// Returns the request that the response at the current position answers.
-    pub fn answer<R: Reader>(
-        &mut self,
-        out: &mut Out<'_, R>,
-        mut drop: impl FnMut(OpId, &mut Out<'_, R>),
-    ) -> Option<HttpPending> {
-        self.pending.answer(out, |pending, out| drop(pending.op, out)).copied()
-    }
-
-    /// The response to the first request starts.
-    pub fn answered(&mut self) {
-        self.pending.pop();
-    }
-
-    pub fn waits_for(&self, op: OpId) -> bool {
-        self.pending.iter().any(|pending| pending.op == op)
-    }
-
     /// Returns the protocol that the last request offers to switch to.
     pub fn asked_to_switch(&self) -> Option<&'static str> {
         self.pending.back()?.switches_to
@@ -93,16 +61,6 @@ impl HttpPairing {
         Step::Progress
     }
 
-    /// Bytes of `side` were lost, with the rest of the response to `current`.
-    pub fn lost<R: Reader>(&mut self, side: Side, current: Option<OpId>, out: &mut Out<'_, R>) {
-        self.pending.lose_answer(side, current, out);
-    }
-
-    /// Removes all waiting requests.
-    pub fn abandon(&mut self) -> impl Iterator<Item = OpId> {
-        self.pending.drain().map(|pending| pending.op)
-    }
-
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if let Some(op) = self.switched.and_then(|switched| switched.op) {
             out.close(op, Outcome::NoReply);
@@ -113,14 +71,5 @@ impl HttpPairing {
     pub fn is_idle(&self) -> bool {
         let Self { pending, switched } = self;
         pending.is_idle() && switched.is_none()
-    }
-
-    /// See [`PendingRequests::habit`].
-    pub fn habit(&self) -> u64 {
-        self.pending.habit()
-    }
-
-    pub fn held(&self) -> usize {
-        self.pending.held()
     }
 }

@@ -234,7 +234,7 @@ impl Decoder for Memcache {
             && pairing.is_idle()
             && !is_watching;
         let mode = mode.map_or(0, |mode| 1 + mode as u64);
-        between.then(|| (2 * mode + u64::from(pairing.has_silent)) << 2 | pairing.habit())
+        between.then(|| (2 * mode + u64::from(pairing.has_silent)) << 2 | pairing.pending.habit())
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
@@ -244,6 +244,6 @@ impl Decoder for Memcache {
     }
 
     fn held(&self) -> usize {
-        self.pairing.held() + self.keys.held()
+        self.pairing.pending.held() + self.keys.held()
     }
 }

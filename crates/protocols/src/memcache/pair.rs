@@ -6,7 +6,7 @@
 
 use super::IncompleteRequest;
 use crate::limits;
-use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, PendingRequest, PendingRequests, Reader};
+use overhead_decode::{DecodeStep, Note, OpId, Out, PendingRequest, PendingRequests, Reader};
 use overhead_model::{Outcome, Side};
 
 /// Requests by the replies they may have.
@@ -208,7 +208,7 @@ pub(super) struct MemcacheReplyTarget {
 
 #[derive(Debug)]
 pub(super) struct MemcachePairing {
-    pending: PendingRequests<MemcachePending>,
+    pub pending: PendingRequests<MemcachePending>,
     quiet: usize,
     /// How many waiting requests are searched for a reply; reduced until none waits after a failed search, and if replies
     /// keep coming far out of order.
@@ -242,20 +242,10 @@ impl Default for MemcachePairing {
 }
 
 impl MemcachePairing {
-    pub fn is_empty(&self) -> bool {
-        let Self { pending, quiet: _, reach: _, excess: _, has_silent: _, silent: _ } = self;
-        pending.is_empty()
-    }
-
     /// Returns whether no request waits and pairing is certain.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_idle() && self.silent.is_none()
-    }
-
-    /// See [`PendingRequests::habit`].
-    #[inline]
-    pub fn habit(&self) -> u64 {
-        self.pending.habit()
+        let Self { pending, quiet: _, reach: _, excess: _, has_silent: _, silent } = self;
+        pending.is_idle() && silent.is_none()
     }
 
     /// Returns whether a quiet request waits, so that a reply must be identified by more than its position.
@@ -269,15 +259,12 @@ impl MemcachePairing {
         if self.quiet >= limits::QUIET && self.pending.front().is_some_and(|front| front.quiet) {
             self.pop(Outcome::NoReply, out);
         }
-        if self.pending.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more requests wait for answers than can be kept"));
-        }
+        self.pending.push_within(pending, "more requests wait for answers than can be kept", out)?;
         self.quiet += usize::from(pending.quiet);
         self.excess = self.excess.saturating_sub(SEARCHED_PER_REQUEST);
         if let Some(silent) = &mut self.silent {
             silent.followers += 1;
         }
-        self.pending.push(pending, out);
         Ok(())
     }
 
@@ -473,9 +460,5 @@ impl MemcachePairing {
             out.close(pending.op, Outcome::NoReply);
         }
         self.quiet = 0;
-    }
-
-    pub fn held(&self) -> usize {
-        self.pending.held()
     }
 }

@@ -73,7 +73,7 @@ impl Memcache {
 
     /// Returns whether the line belongs to the log that a client watches.
     fn is_logged(&self, text: &[u8]) -> bool {
-        self.is_watching && self.target.is_none() && (self.pairing.is_empty() || text.starts_with(b"ts="))
+        self.is_watching && self.target.is_none() && (self.pairing.pending.is_empty() || text.starts_with(b"ts="))
     }
 
     fn log<R: Reader>(&self, text: &[u8], end: u64, out: &mut Out<'_, R>) {

@@ -145,7 +145,7 @@ impl PlainDecoder {
             ClientPacket::Command(code, command) => {
                 self.phase = LoginPhase::Begun;
                 let op = self.begin_operation(out);
-                if !self.pairing.is_waiting() {
+                if self.pairing.queue.is_empty() {
                     // The previous reply is complete.
                     self.sequence = 0;
                 }
@@ -274,7 +274,7 @@ impl PlainDecoder {
             self.end_without_eof();
             self.answered(out);
         }
-        if self.stage == ResponseStage::Blind && packet.sequence == 1 && self.pairing.has_next() {
+        if self.stage == ResponseStage::Blind && packet.sequence == 1 && self.pairing.queue.len() > 1 {
             self.drop_front(out);
         }
         if self.is_unsure && packet.sequence != 1 && self.awaits_command() {
@@ -283,11 +283,11 @@ impl PlainDecoder {
             self.stage = ResponseStage::Blind;
         }
         if self.awaits_start() {
-            let verdict = self.pairing.judge(out);
+            let verdict = self.pairing.queue.judge(out);
             for _ in 0..verdict.lost {
                 self.drop_front(out);
             }
-            if !verdict.is_paired && self.pairing.is_waiting() {
+            if !verdict.is_paired && !self.pairing.queue.is_empty() {
                 self.pairing.stray_answer(out);
             }
         }
@@ -416,7 +416,7 @@ impl PlainDecoder {
             Side::Response if !self.awaits_start() => self.drop_front(out),
             Side::Response => {}
         }
-        self.pairing.lose(side, out);
+        self.pairing.queue.lose(side, out);
     }
 
     fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
@@ -473,11 +473,11 @@ impl PlainDecoder {
             unseen_columns: _,
         } = self;
         let is_idle = pairing.is_idle() && rest_of_command.is_none() && rest_of_row.is_none();
-        (is_idle && *phase == LoginPhase::Begun).then(|| session.version() << 2 | pairing.habit())
+        (is_idle && *phase == LoginPhase::Begun).then(|| session.version() << 2 | pairing.queue.habit())
     }
 
     pub fn held(&self) -> usize {
-        self.session.held() + self.pairing.held() + self.columns.capacity()
+        self.session.held() + self.pairing.queue.held() + self.columns.capacity()
     }
 }
 

@@ -3,12 +3,9 @@
 //! The server answers commands in order, so a queue pairs exactly, pipelines included. The handshake is an operation
 //! started by the server.
 
-use crate::limits;
 use crate::statement::StatementSummary;
-use overhead_decode::{
-    DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, PendingVerdict, Reader,
-};
-use overhead_model::{Class, Outcome, Side};
+use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, Reader};
+use overhead_model::{Class, Outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedResponse {
@@ -72,7 +69,7 @@ impl MysqlPending {
 
 #[derive(Debug, Default)]
 pub(super) struct MysqlPairing {
-    queue: PendingRequests<MysqlPending>,
+    pub queue: PendingRequests<MysqlPending>,
     /// Client packets without counterpart.
     stray: Option<OpId>,
     /// Queued operations may have been answered unseen.
@@ -109,14 +106,9 @@ impl MysqlPairing {
         }
     }
 
-    #[inline]
-    pub fn is_waiting(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
     /// Returns whether waiting operations must have been answered unseen, given that clients wait for replies.
     pub fn is_given_up(&self) -> bool {
-        self.is_unsure && self.is_waiting() && self.queue.is_serial()
+        self.is_unsure && !self.queue.is_empty() && self.queue.is_serial()
     }
 
     /// Opens an operation for a command and charges it.
@@ -134,10 +126,8 @@ impl MysqlPairing {
         kind: ExpectedResponse,
         out: &Out<'_, R>,
     ) -> DecodeStep<&mut MysqlPending> {
-        if self.queue.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more requests without a response than are followed"));
-        }
-        self.queue.push(MysqlPending::new(op, kind), out);
+        let pending = MysqlPending::new(op, kind);
+        self.queue.push_within(pending, "more requests without a response than are followed", out)?;
         self.queue.iter_mut().next_back().ok_or(Malformed("a queue that keeps nothing"))
     }
 
@@ -177,32 +167,11 @@ impl MysqlPairing {
         self.queue.front().is_some_and(|front| front.outcome == Outcome::NoReply)
     }
 
-    pub fn has_next(&self) -> bool {
-        self.queue.len() > 1
-    }
-
     pub fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         let outcome = if self.is_stray() { Outcome::NoReply } else { Outcome::Unanswered };
         if let Some(front) = self.queue.pop() {
             out.close(front.op, outcome);
         }
-    }
-
-    /// See [`PendingRequests::habit`].
-    #[inline]
-    pub fn habit(&self) -> u64 {
-        self.queue.habit()
-    }
-
-    /// Decides which operation the reply at the current position belongs to.
-    #[inline]
-    pub fn judge<R: Reader>(&mut self, out: &mut Out<'_, R>) -> PendingVerdict {
-        self.queue.judge(out)
-    }
-
-    /// Bytes of `side` were lost.
-    pub fn lose<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
-        self.queue.lose(side, out);
     }
 
     /// A reply could not be decoded: waiting operations may be answered unseen.
@@ -225,10 +194,6 @@ impl MysqlPairing {
         while self.queue.front().is_some_and(|front| front.kind == ExpectedResponse::Stream && front.is_answered) {
             self.answered(out);
         }
-    }
-
-    pub fn held(&self) -> usize {
-        self.queue.held()
     }
 }
 

@@ -262,7 +262,7 @@ impl Resp {
         while input.available() > 0 {
             if self.pairing.replicates() && self.target.is_none() {
                 let replication = self.replication.get_or_insert_with(|| Box::new(ReplicationStream::new()));
-                if let Some(step) = replication.run(self.pairing.waits(), input, out)? {
+                if let Some(step) = replication.run(!self.pairing.pending.is_empty(), input, out)? {
                     return Ok(step);
                 }
             }

@@ -110,7 +110,7 @@ impl Decoder for Resp {
 
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.lost(Side::Response, out);
-        self.pairing.abandon(out);
+        self.pairing.pending.abandon(out);
     }
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
@@ -145,7 +145,7 @@ impl Decoder for Resp {
     }
 
     fn held(&self) -> usize {
-        self.pairing.held() + self.request.command.held()
+        self.pairing.pending.held() + self.request.command.held()
     }
 }
 

@@ -5,13 +5,12 @@ use super::pubsub::{self, SubscriptionCounts, SubscriptionKind};
 use super::resolved::CommandKind;
 use super::value::LeafAccounts;
 use super::wire;
-use crate::limits;
-use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, Reader, Versioned};
+use overhead_decode::{DecodeStep, Label, OpId, Out, PendingRequest, PendingRequests, Reader, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
 use std::hash::{Hash, Hasher};
 
 #[derive(Clone, Copy, Debug)]
-struct RespPending {
+pub(super) struct RespPending {
     op: OpId,
     leaves: LeafAccounts,
     kind: CommandKind,
@@ -56,7 +55,7 @@ const DATA: LeafAccounts =
 
 #[derive(Debug)]
 pub(super) struct RespPairing {
-    pending: PendingRequests<RespPending>,
+    pub pending: PendingRequests<RespPending>,
     /// The state that decoding depends on while no command waits.
     state: Versioned<State>,
     mid_stream: bool,
@@ -172,16 +171,13 @@ impl RespPairing {
             out.close(op, Outcome::NoReply);
             return Ok(());
         }
-        if self.pending.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more commands wait for replies than can be kept"));
-        }
         let due = match (kind, u64::from(command.arguments())) {
             (CommandKind::Unsubscribe(_), 0) => DueValues::All,
             (CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_), channels) => DueValues::Values(channels.max(1)),
             _ => DueValues::Values(1),
         };
-        self.pending.push(RespPending { op, leaves: command.leaves(), kind, due, silent, begun: false }, out);
-        Ok(())
+        let pending = RespPending { op, leaves: command.leaves(), kind, due, silent, begun: false };
+        self.pending.push_within(pending, "more commands wait for replies than can be kept", out)
     }
 
     /// Returns whether the server sends no reply to a command, because of `CLIENT REPLY` or the command's kind.
@@ -384,10 +380,6 @@ impl RespPairing {
         None
     }
 
-    pub fn waits(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
     /// Returns the operation if bytes that start with `first` belong to a snapshot, or come while the server prepares
     /// one.
     pub fn awaits_snapshot(&self, first: u8) -> Option<OpId> {
@@ -403,10 +395,6 @@ impl RespPairing {
         self.state.put(|state| &mut state.replicates, true);
     }
 
-    pub fn held(&self) -> usize {
-        self.pending.held()
-    }
-
     /// Bytes of `side` were lost, with the rest of the reply to `current`.
     pub fn lost<R: Reader>(&mut self, side: Side, current: Option<RespReplyTarget>, out: &mut Out<'_, R>) {
         if let Some(RespReplyTarget { op, unpaired: Some(outcome), .. }) = current {
@@ -420,11 +408,6 @@ impl RespPairing {
                 state.queued = None;
             });
         }
-    }
-
-    /// Closes all waiting requests as unanswered.
-    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.pending.abandon(out);
     }
 }
 

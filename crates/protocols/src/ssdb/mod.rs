@@ -106,7 +106,7 @@ impl Decoder for Ssdb {
 
     fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.lost(Side::Response, out);
-        self.pairing.abandon(out);
+        self.pairing.pending.abandon(out);
     }
 
     fn lost<R: Reader>(&mut self, side: Side, out: &mut Out<'_, R>) {
@@ -121,7 +121,7 @@ impl Decoder for Ssdb {
             Some(SsdbReplyTarget { op, unpaired: None, .. }) => current = Some(op),
             None => {}
         }
-        self.pairing.lost(side, current, out);
+        self.pairing.pending.lose_answer(side, current, out);
     }
 
     fn idle_state(&self) -> Option<u64> {
@@ -131,7 +131,7 @@ impl Decoder for Ssdb {
             let SsdbPacket { stage, place, op: _, name: _, target: _, first: _, is_version: _ } = packet;
             *stage == SsdbStage::Line && *place == 0
         };
-        (packets.iter().all(is_between) && pairing.is_idle()).then(|| pairing.habit())
+        (packets.iter().all(is_between) && pairing.is_idle()).then(|| pairing.pending.habit())
     }
 
     fn feed_state(&self, state: &mut impl Hasher) -> bool {
@@ -141,6 +141,7 @@ impl Decoder for Ssdb {
     }
 
     fn held(&self) -> usize {
-        self.pairing.held() + self.keys.held() + self.packets.iter().map(|packet| packet.name.capacity()).sum::<usize>()
+        let names: usize = self.packets.iter().map(|packet| packet.name.capacity()).sum();
+        self.pairing.pending.held() + self.keys.held() + names
     }
 }

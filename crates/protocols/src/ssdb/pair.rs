@@ -1,7 +1,7 @@
 //! Pairs replies with requests: in order, one packet each, except for dumps and replication.
 
-use overhead_decode::{DecodeStep, Malformed, OpId, Out, PendingRequests, Reader, limits};
-use overhead_model::{Class, Outcome, Side};
+use overhead_decode::{DecodeStep, OpId, Out, PendingRequests, Reader};
+use overhead_model::{Class, Outcome};
 
 /// Commands answered by several packets, or whose reply names the software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) struct SsdbReplyTarget {
 
 #[derive(Debug, Default)]
 pub(super) struct SsdbPairing {
-    pending: PendingRequests<(OpId, SsdbRequestKind)>,
+    pub pending: PendingRequests<(OpId, SsdbRequestKind)>,
     /// The server streams changes.
     streams: bool,
 }
@@ -55,11 +55,7 @@ impl SsdbPairing {
             out.close(op, Outcome::NoReply);
             return Ok(());
         }
-        if self.pending.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more requests wait for answers than can be kept"));
-        }
-        self.pending.push((op, kind), out);
-        Ok(())
+        self.pending.push_within((op, kind), "more requests wait for answers than can be kept", out)
     }
 
     /// Returns the operation that the start packet belongs to.
@@ -86,25 +82,6 @@ impl SsdbPairing {
                 out.close(target.op, if first == SsdbStatus::Failed { Outcome::Error } else { Outcome::Ok });
             }
         }
-    }
-
-    /// Bytes of `side` were lost, with the rest of the reply to `current`.
-    pub fn lost<R: Reader>(&mut self, side: Side, current: Option<OpId>, out: &mut Out<'_, R>) {
-        self.pending.lose_answer(side, current, out);
-    }
-
-    /// Closes all waiting requests as unanswered.
-    pub fn abandon<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.pending.abandon(out);
-    }
-
-    /// See [`PendingRequests::habit`].
-    pub fn habit(&self) -> u64 {
-        self.pending.habit()
-    }
-
-    pub fn held(&self) -> usize {
-        self.pending.held()
     }
 }
 
