@@ -313,7 +313,7 @@ impl<T: PendingRequest> PendingRequests<T> {
         let end = self.queue.partition_point(|(_, sent)| sent.received <= last.received);
         // So many answers do not fit in what was lost: the client did not wait for them.
         self.overlaps |= last.received.saturating_sub(doubt.since) < first as u64 * SHORTEST;
-        if self.is_proven(doubt, first..end, answer, out) {
+        if self.is_proven(first..end, answer, out) {
             let sent = self.queue.get(first).map_or(last, |(_, sent)| *sent);
             // Otherwise the start of the answer may be lost, and how many of its parts follow is unknown.
             if answer.at == sent.received || self.overlaps {
@@ -330,18 +330,10 @@ impl<T: PendingRequest> PendingRequests<T> {
     }
 
     /// Returns whether an answer belongs to the first request of a flight.
-    fn is_proven<R: Reader>(
-        &self,
-        doubt: &PairingDoubt,
-        flight: Range<usize>,
-        answer: Moment,
-        out: &Out<'_, R>,
-    ) -> bool {
-        let (Some((request, sent)), Some((last, _))) =
-            (self.queue.get(flight.start), flight.end.checked_sub(1).and_then(|last| self.queue.get(last)))
-        else {
-            return false;
-        };
+    fn is_proven<R: Reader>(&self, flight: Range<usize>, answer: Moment, out: &Out<'_, R>) -> bool {
+        let last = flight.end.checked_sub(1).and_then(|last| self.queue.get(last));
+        let parts = (&self.doubt, self.queue.get(flight.start), last);
+        let (Some(doubt), Some((request, sent)), Some((last, _))) = parts else { return false };
         let is_alone = request.op() == last.op();
         // Nothing came between the flight and the answer.
         let is_next = answer.at == sent.received;

@@ -63,13 +63,8 @@ pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is
             _ if is_last => SniffVerdict::Expected,
             _ => SniffVerdict::Open,
         },
-        (_, Sniff::More) => {
-            if is_last {
-                SniffVerdict::Expected
-            } else {
-                SniffVerdict::Open
-            }
-        }
+        (_, Sniff::More) if is_last => SniffVerdict::Expected,
+        (_, Sniff::More) => SniffVerdict::Open,
         _ if starts[0].is_empty() && !is_last => SniffVerdict::Open,
         _ => SniffVerdict::Foreign(ApparentProtocol::Unknown),
     }

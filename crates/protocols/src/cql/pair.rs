@@ -10,8 +10,7 @@ use super::types::{CqlType, CqlTypeTable};
 use super::wire::{Header, opcode};
 use crate::limits;
 use crate::statement::{StatementDialect, StatementText as Asked};
-use overhead_decode::{DecodeStep, FastMap};
-use overhead_decode::{Malformed, OpId, Versioned};
+use overhead_decode::{DecodeStep, FastMap, Malformed, OpId, Versioned};
 use overhead_model::{Class, Side};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -96,14 +95,6 @@ pub(super) enum CqlCompression {
     Snappy,
 }
 
-/// Requests that the client has sent, or may have sent before the capture.
-#[derive(Debug, Default, Hash)]
-struct CqlClientHistory {
-    startup: bool,
-    /// Other than `USE`.
-    statement: bool,
-}
-
 /// Extensions to Cassandra's protocol, agreed in the handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct CqlExtensions {
@@ -136,7 +127,10 @@ pub(super) struct CqlSessionMemory {
     first_prepared: u64,
     prepared_ids: FastMap<Box<[u8]>, u64>,
     types: usize,
-    sent: CqlClientHistory,
+    /// The client has sent, or may have sent before the capture, a `STARTUP`.
+    has_started: bool,
+    /// The same for a statement other than `USE`.
+    has_asked: bool,
     /// The current keyspace belongs to the server.
     in_system_keyspace: bool,
     pub compression: CqlCompression,
@@ -171,7 +165,8 @@ impl Session {
             first_prepared,
             prepared_ids: _,
             types: _,
-            sent,
+            has_started,
+            has_asked,
             in_system_keyspace,
             compression,
             extensions,
@@ -180,26 +175,21 @@ impl Session {
         } = &*self.memory;
         let is_little = prepared.len() <= FED_STATEMENTS;
         if is_little {
-            (first_prepared, sent, in_system_keyspace, compression, extensions).hash(state);
+            (first_prepared, has_started, has_asked, in_system_keyspace, compression, extensions).hash(state);
             prepared.hash(state);
         }
         is_little
     }
 
-    /// Changes the state's version after misuse of stream ids, so that nothing learned from this turn is reused.
-    pub fn mark_irregular(&mut self) {
-        self.memory.change(|_| {});
-    }
-
     pub fn open_exchange(&mut self, op: OpId, header: &Header) -> CqlExchange {
         let class = match header.opcode {
-            opcode::OPTIONS if self.memory.sent.startup => Class::Background,
+            opcode::OPTIONS if self.memory.has_started => Class::Background,
             opcode::REGISTER => Class::Background,
             opcode::QUERY | opcode::EXECUTE | opcode::BATCH => Class::Workload,
             _ => Class::Setup,
         };
         if header.opcode == opcode::STARTUP {
-            self.memory.put(|memory| &mut memory.sent.startup, true);
+            self.memory.put(|memory| &mut memory.has_started, true);
         }
         let via = match header.opcode {
             opcode::QUERY => "query",
@@ -289,7 +279,7 @@ impl Session {
         let (name, class) = self.classify(text);
         exchange.name = name.unwrap_or(exchange.name);
         exchange.class = class;
-        if name == Some("USE") && !self.memory.sent.statement {
+        if name == Some("USE") && !self.memory.has_asked {
             exchange.class = Class::Setup;
         } else if class == Class::Workload {
             self.mark_used();
@@ -339,7 +329,7 @@ impl Session {
 
     /// Notes that the application sent a statement.
     pub fn mark_used(&mut self) {
-        self.memory.put(|memory| &mut memory.sent.statement, true);
+        self.memory.put(|memory| &mut memory.has_asked, true);
     }
 
     /// Returns the statement with this id, prepared on this connection or another.
@@ -414,9 +404,8 @@ impl Session {
 
 impl CqlSessionMemory {
     fn new(mid_stream: bool) -> Self {
-        let sent = CqlClientHistory { startup: mid_stream, statement: mid_stream };
         let compression = if mid_stream { CqlCompression::NotSeen } else { CqlCompression::None };
-        Self { sent, compression, ..Self::default() }
+        Self { has_started: mid_stream, has_asked: mid_stream, compression, ..Self::default() }
     }
 
     fn find(&self, id: &[u8]) -> Option<CqlStatementRef> {

@@ -7,7 +7,7 @@ use overhead_model::{Account, Class, Outcome, Side};
 
 impl Memcache {
     pub(super) fn text_reply<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
-        let Some(line) = wire::line(input.bytes, &mut self.scanned[1])? else {
+        let Some(line) = crate::lines::line(input.bytes, &mut self.scanned[1])? else {
             return input.await_more("a line without an end").map(Some);
         };
         let (text, end) = wire::text(line);

@@ -14,32 +14,23 @@ const RESERVED: FixedField = (4, Framing, "reserved");
 const CURSOR: FixedField = (8, Metadata, "cursor id");
 const LIMIT: FixedField = (4, Metadata, "number to return");
 
-/// NUL-terminated texts that name the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NameFields {
-    None,
-    /// `database.collection`
-    Namespace,
-    /// Database, then command.
-    Command,
-}
-
-/// Returns the fields before the names, the names, and the fields after them.
-fn layout(opcode: MongoOpcode) -> (&'static [FixedField], NameFields, &'static [FixedField]) {
+/// Returns the fields before the names of the target, the number of names, and the fields after them. One name is
+/// `database.collection`; two are database and command. Each ends in NUL.
+fn layout(opcode: MongoOpcode) -> (&'static [FixedField], usize, &'static [FixedField]) {
     match opcode {
-        MongoOpcode::Msg => (&[FLAGS], NameFields::None, &[]),
+        MongoOpcode::Msg => (&[FLAGS], 0, &[]),
         MongoOpcode::Reply => {
             const REPLY: &[FixedField] =
                 &[FLAGS, CURSOR, (4, Metadata, "starting from"), (4, Framing, "number returned")];
-            (REPLY, NameFields::None, &[])
+            (REPLY, 0, &[])
         }
-        MongoOpcode::Query => (&[FLAGS], NameFields::Namespace, &[(4, Metadata, "number to skip"), LIMIT]),
-        MongoOpcode::Insert => (&[FLAGS], NameFields::Namespace, &[]),
-        MongoOpcode::Update | MongoOpcode::Delete => (&[RESERVED], NameFields::Namespace, &[FLAGS]),
-        MongoOpcode::GetMore => (&[RESERVED], NameFields::Namespace, &[LIMIT, CURSOR]),
-        MongoOpcode::KillCursors => (&[RESERVED, (4, Framing, "cursor count")], NameFields::None, &[]),
-        MongoOpcode::Command => (&[], NameFields::Command, &[]),
-        MongoOpcode::CommandReply | MongoOpcode::OldMsg | MongoOpcode::Compressed => (&[], NameFields::None, &[]),
+        MongoOpcode::Query => (&[FLAGS], 1, &[(4, Metadata, "number to skip"), LIMIT]),
+        MongoOpcode::Insert => (&[FLAGS], 1, &[]),
+        MongoOpcode::Update | MongoOpcode::Delete => (&[RESERVED], 1, &[FLAGS]),
+        MongoOpcode::GetMore => (&[RESERVED], 1, &[LIMIT, CURSOR]),
+        MongoOpcode::KillCursors => (&[RESERVED, (4, Framing, "cursor count")], 0, &[]),
+        MongoOpcode::Command => (&[], 2, &[]),
+        MongoOpcode::CommandReply | MongoOpcode::OldMsg | MongoOpcode::Compressed => (&[], 0, &[]),
     }
 }
 
@@ -49,15 +40,15 @@ pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>)
     let here = cursor.peek();
     let [lead, trail] = [before, after].map(|parts| parts.iter().map(|(len, _, _)| len).sum::<u64>());
     let room = walk.left().checked_sub(lead + trail).ok_or(BodyStop::Damaged)?;
-    let texts = texts(names, here, lead, room)?;
-    let all = lead + trail + texts.iter().flatten().map(|text| text.len() as u64 + 1).sum::<u64>();
+    let texts = texts(names, here, lead as usize, room)?;
+    let all = lead + trail + texts.iter().map(|text| text.len() as u64 + 1).sum::<u64>();
     if (here.len() as u64) < all {
         return Err(BodyStop::Wait);
     }
     parts(walk, cursor, before)?;
-    match (names, texts) {
-        (NameFields::Namespace, [Some(name), _]) => namespace(walk, cursor, name)?,
-        (NameFields::Command, [Some(database), Some(command)]) => {
+    match texts[..] {
+        [name] => namespace(walk, cursor, name)?,
+        [database, command] => {
             walk.put(cursor, (Metadata, "database", database.len() as u64))?;
             walk.put(cursor, (Framing, "terminator", 1))?;
             walk.put(cursor, (Query, "command name", command.len() as u64))?;
@@ -71,19 +62,16 @@ pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>)
     open(walk, cursor)
 }
 
-/// Returns the texts that start at `at` and take at most `room` bytes.
-fn texts(names: NameFields, here: &[u8], at: u64, room: u64) -> Result<[Option<&[u8]>; 2], BodyStop> {
-    let at = at as usize;
-    if names == NameFields::None {
-        return Ok([None, None]);
+/// Returns `count` texts that start at `at` and take at most `room` bytes.
+fn texts(count: usize, here: &[u8], mut at: usize, mut room: u64) -> Result<Vec<&[u8]>, BodyStop> {
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        let text = c_string(here, at, room)?;
+        room = room.checked_sub(text.len() as u64 + 1).ok_or(BodyStop::Damaged)?;
+        at += text.len() + 1;
+        texts.push(text);
     }
-    let first = c_string(here, at, room)?;
-    if names == NameFields::Namespace {
-        return Ok([Some(first), None]);
-    }
-    let room = room.checked_sub(first.len() as u64 + 1).ok_or(BodyStop::Damaged)?;
-    let second = c_string(here, at + first.len() + 1, room)?;
-    Ok([Some(first), Some(second)])
+    Ok(texts)
 }
 
 fn parts<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, parts: &'static [FixedField]) -> Walked {

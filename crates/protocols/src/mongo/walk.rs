@@ -6,7 +6,7 @@
 use super::element::{BsonElement, c_string, length};
 use super::facts::MongoFacts;
 use super::roles::{self, DocumentRole};
-use super::shape::{CommandShape, ShapeOpening};
+use super::shape::CommandShape;
 use super::wire::{self, BsonLayout, EMPTY_DOCUMENT, MongoOpcode};
 use crate::limits;
 use overhead_decode::{Cursor, Field, Free, Note, Out, Reader};
@@ -269,15 +269,8 @@ impl BodyWalk {
     fn enter<R: Reader>(&mut self, out: &mut Out<'_, R>, kind: RangeKind, role: DocumentRole, end: u64) {
         let is_value =
             self.ranges.last().is_some_and(|outer| matches!(outer.kind, RangeKind::Document | RangeKind::Array));
-        let opens = match kind {
-            RangeKind::Array => ShapeOpening::Array,
-            RangeKind::Document if is_value => ShapeOpening::Document,
-            RangeKind::Document => ShapeOpening::Bare,
-            RangeKind::Documents | RangeKind::Sections => ShapeOpening::Several,
-        };
-        self.shape.open(opens, role);
-        let first = true;
-        let range = BodyRange { kind, role, first, end };
+        self.shape.open(kind == RangeKind::Array, kind == RangeKind::Document && !is_value, role);
+        let range = BodyRange { kind, role, first: true, end };
         out.enter(range.group());
         self.ranges.push(range);
     }
@@ -312,7 +305,8 @@ impl BodyWalk {
         match here.first() {
             None => Err(BodyStop::Wait),
             Some(0) => {
-                let role = self.body_role();
+                let is_request = self.side == Some(Side::Request);
+                let role = if is_request { DocumentRole::Command } else { DocumentRole::Reply };
                 let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
                 self.put(cursor, (Framing, "section kind", 1))?;
                 self.open_document(cursor, RangeKind::Document, role, len)
@@ -349,14 +343,6 @@ impl BodyWalk {
         }
         let role = self.lead.take().unwrap_or(range.role);
         self.open_document(cursor, RangeKind::Document, role, len)
-    }
-
-    /// Returns the role of an `OP_MSG` document.
-    fn body_role(&self) -> DocumentRole {
-        match self.side {
-            Some(Side::Request) => DocumentRole::Command,
-            _ => DocumentRole::Reply,
-        }
     }
 
     /// Posts one element of a document or array, or its terminator.

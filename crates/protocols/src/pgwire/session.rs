@@ -9,8 +9,7 @@ use super::wire::{PgFormatCodes, u16_at, u32_at};
 use crate::GivenStatements;
 use crate::limits;
 use crate::statement::{StatementDialect, StatementSummary, StatementText, add_column};
-use overhead_decode::FastMap;
-use overhead_decode::Versioned;
+use overhead_decode::{FastMap, Versioned};
 use std::borrow::Cow;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 
 use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::limits;
-use overhead_decode::near;
-use overhead_decode::{DecodeStep, Free, Input, Malformed, MaybeStep, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Free, Input, Malformed, MaybeStep, Out, Reader, Step, near};
 use overhead_model::Account;
 
 /// Longest body whose content is read, and waited for.
