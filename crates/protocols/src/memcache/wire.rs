@@ -48,12 +48,8 @@ impl WordRole {
 
 /// Posts a word whose digits may vary if it has at most `digits` bytes. Any other byte could end it.
 pub fn post_word<R: Reader>(word: &[u8], account: Account, name: &'static str, digits: usize, out: &mut Out<'_, R>) {
-    let len = word.len() as u64;
-    if word.len() <= digits {
-        out.post_free(account, name, len, Free::Digits);
-    } else {
-        out.post(account, name, len);
-    }
+    let free = (word.len() <= digits).then_some(Free::Digits);
+    out.post_maybe_free(account, name, word.len() as u64, free);
 }
 
 #[derive(Debug)]

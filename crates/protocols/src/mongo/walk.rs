@@ -301,11 +301,10 @@ impl BodyWalk {
 
     fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
         let here = cursor.peek();
-        let room = range.end - self.pos;
+        let (room, is_request) = (range.end - self.pos, self.side == Some(Side::Request));
         match here.first() {
             None => Err(BodyStop::Wait),
             Some(0) => {
-                let is_request = self.side == Some(Side::Request);
                 let role = if is_request { DocumentRole::Command } else { DocumentRole::Reply };
                 let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
                 self.put(cursor, (Framing, "section kind", 1))?;
@@ -315,10 +314,7 @@ impl BodyWalk {
                 let len = length(here, 1, 4, room - 1)?;
                 let name = c_string(here, 5, len.checked_sub(4).ok_or(BodyStop::Damaged)?)?;
                 let end = self.pos + 1 + len;
-                let role = match self.side {
-                    Some(Side::Request) => roles::option(name).child,
-                    _ => DocumentRole::Document,
-                };
+                let role = if is_request { roles::option(name).child } else { DocumentRole::Document };
                 self.put(cursor, (Framing, "section kind", 1))?;
                 self.put(cursor, (Framing, "section length", 4))?;
                 self.put(cursor, (Metadata, "sequence identifier", name.len() as u64))?;

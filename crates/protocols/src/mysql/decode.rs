@@ -188,10 +188,7 @@ impl PlainDecoder {
 
     /// Opens an operation and charges it. Drops waiting operations that must have been answered unseen.
     fn begin_operation<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
-        if self.may_be_over() {
-            self.end_without_eof();
-            self.answered(out);
-        }
+        self.end_if_over(out);
         if self.pairing.is_given_up() {
             self.abandon(out);
         } else if self.pairing.is_stray() {
@@ -270,9 +267,8 @@ impl PlainDecoder {
     }
 
     fn response<R: Reader>(&mut self, packet: MysqlPacket<'_>, out: &mut Out<'_, R>) -> DecodeStep {
-        if self.may_be_over() && !(packet.first == Some(wire::EOF) && packet.len <= wire::EOF_LENGTH) {
-            self.end_without_eof();
-            self.answered(out);
+        if !packet.is_eof() {
+            self.end_if_over(out);
         }
         if self.stage == ResponseStage::Blind && packet.sequence == 1 && self.pairing.queue.len() > 1 {
             self.drop_front(out);
@@ -380,7 +376,7 @@ impl PlainDecoder {
     }
 
     /// Ends the first reply in the queue.
-    fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+    pub(super) fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.stage = ResponseStage::First;
         self.rest_of_row = None;
         let Some(done) = self.pairing.answered(out) else { return };
@@ -440,10 +436,7 @@ impl PlainDecoder {
     }
 
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        if self.may_be_over() {
-            self.end_without_eof();
-            self.answered(out);
-        }
+        self.end_if_over(out);
         self.pairing.finish(out);
     }
 

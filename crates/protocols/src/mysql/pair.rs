@@ -181,9 +181,8 @@ impl MysqlPairing {
 
     /// Drops all waiting operations, whose replies will not be seen.
     pub fn drop_all<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        for pending in self.queue.drain() {
-            let is_stray = pending.outcome == Outcome::NoReply;
-            out.close(pending.op, if is_stray { Outcome::NoReply } else { Outcome::Unanswered });
+        while !self.queue.is_empty() {
+            self.drop_front(out);
         }
         self.is_unsure = false;
     }

@@ -468,10 +468,7 @@ impl RespPending {
 
     /// Returns whether a value that confirms `confirmed` belongs to this reply.
     fn is_answered_by(&self, confirmed: Option<CommandKind>) -> bool {
-        match confirmed {
-            Some(kind) => self.kind == kind || self.kind == CommandKind::Exec && self.begun,
-            None => false,
-        }
+        confirmed.is_some_and(|kind| self.kind == kind || self.kind == CommandKind::Exec && self.begun)
     }
 }
 

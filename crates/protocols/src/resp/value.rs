@@ -197,7 +197,7 @@ impl RespValue {
                 (observer.observe)(b'$', input.bytes.get(..body.left as usize).unwrap_or_default());
             }
             let taken = body.left.min(input.available());
-            post_value(taken, body.account, body.free, out);
+            out.post_maybe_free(body.account, "value", taken, body.free.then_some(Free::Any));
             input.advance(taken);
             self.body = Some(BulkBody { left: body.left - taken, ..body });
             if taken < body.left {
@@ -351,16 +351,6 @@ pub fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>) -> De
     out.post(Account::Framing, "CRLF", 2);
     input.advance(2);
     Ok(())
-}
-
-/// Posts a string or part of one; `free` if its content does not matter.
-#[inline]
-fn post_value<R: Reader>(len: u64, account: Account, free: bool, out: &mut Out<'_, R>) {
-    if free {
-        out.post_free(account, "value", len, Free::Any);
-    } else {
-        out.post(account, "value", len);
-    }
 }
 
 /// Posts a scalar line: type byte, text, CRLF. If the text is `free`, only digits may vary, as other bytes could end
