@@ -16,8 +16,9 @@ use std::sync::Arc;
 const KEPT: usize = 1 << 20;
 
 /// How one direction is split into messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CqlFraming {
+    #[default]
     Messages,
     /// Messages up to the first segment: during the handshake of version 5, or in the middle of a connection.
     Either,

@@ -77,13 +77,6 @@ impl CqlPreparedStatement {
     }
 }
 
-/// Unanswered requests on one stream id. Several mean that a client broke the rules or a response was lost.
-#[derive(Debug, Default)]
-struct CqlStreamQueue {
-    first: Option<CqlExchange>,
-    more: VecDeque<CqlExchange>,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum CqlCompression {
     /// The handshake was not captured.
@@ -109,7 +102,7 @@ pub(super) struct CqlExtensions {
 
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    waiting: FastMap<u32, CqlStreamQueue>,
+    waiting: FastMap<u32, VecDeque<CqlExchange>>,
     outstanding: usize,
     /// By side.
     losses: [u32; 2],
@@ -228,18 +221,16 @@ impl Session {
         if self.outstanding >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than any client sends"));
         }
-        let waiting = self.waiting.entry(id).or_default();
+        let waiting = self.waiting.entry(id).or_insert_with(|| VecDeque::with_capacity(1));
         // A client reuses an id only after the response, so that response was lost.
-        if waiting.first.as_ref().is_some_and(|first| has_unseen || first.losses[1] != self.losses[1]) {
-            self.outstanding -= 1 + waiting.more.len();
-            *waiting = CqlStreamQueue::default();
+        if waiting.front().is_some_and(|first| has_unseen || first.losses[1] != self.losses[1]) {
+            self.outstanding -= waiting.len();
+            waiting.clear();
         }
-        if waiting.first.is_none() {
-            waiting.first = Some(exchange);
-        } else {
-            waiting.more.push_back(exchange);
+        if !waiting.is_empty() {
             self.memory.change(|_| {});
         }
+        waiting.push_back(exchange);
         self.outstanding += 1;
         Ok(())
     }
@@ -247,9 +238,7 @@ impl Session {
     /// Returns the exchange that a response with this id belongs to; `None` if an unseen request may have used the id again, which one
     /// does if `has_unseen`.
     pub fn take_answered(&mut self, id: u32, has_unseen: bool) -> Option<CqlExchange> {
-        let waiting = self.waiting.get_mut(&id)?;
-        let exchange = waiting.first.take()?;
-        waiting.first = waiting.more.pop_front();
+        let exchange = self.waiting.get_mut(&id)?.pop_front()?;
         self.outstanding -= 1;
         let [requests, responses] = [0, 1].map(|side| exchange.losses[side] != self.losses[side]);
         (!responses || !requests && !has_unseen).then_some(exchange)
@@ -263,14 +252,15 @@ impl Session {
     /// Returns the operations of all waiting requests, oldest first, and forgets them.
     pub fn abandon(&mut self) -> Vec<OpId> {
         self.outstanding = 0;
-        let waiting = std::mem::take(&mut self.waiting).into_values();
-        let mut ops: Vec<_> = waiting.flat_map(|waiting| waiting.first.into_iter().chain(waiting.more)).collect();
-        ops.sort_unstable_by_key(|exchange| exchange.op);
-        ops.into_iter().map(|exchange| exchange.op).collect()
+        let waiting = std::mem::take(&mut self.waiting).into_values().flatten();
+        let mut ops: Vec<_> = waiting.map(|exchange| exchange.op).collect();
+        ops.sort_unstable();
+        ops
     }
 
     pub fn held(&self) -> usize {
-        self.outstanding.max(self.waiting.len()) * (size_of::<CqlExchange>() + size_of::<CqlStreamQueue>())
+        let exchange = 2 * size_of::<CqlExchange>() + size_of::<VecDeque<CqlExchange>>();
+        self.outstanding.max(self.waiting.len()) * exchange
             + self.memory.prepared.len() * STATEMENT
             + self.memory.types * TYPE
     }

@@ -19,12 +19,8 @@ const UNKNOWN: &str = "(unknown)";
 impl Memcache {
     /// Returns the class and the `via` of operations with this name.
     pub(super) fn label(&self, name: &str) -> (Class, &'static str) {
-        let class = match name {
-            "quit" | "bin quit" | "bin quitq" | "bin sasl_list_mechs" | "bin sasl_auth" | "bin sasl_step" => {
-                Class::Setup
-            }
-            _ => Class::Workload,
-        };
+        let is_setup = matches!(name, "quit" | "bin quit" | "bin quitq") || name.starts_with("bin sasl_");
+        let class = if is_setup { Class::Setup } else { Class::Workload };
         (class, if self.mode == Some(MemcacheEncoding::Binary) { "binary" } else { "text" })
     }
 

@@ -15,28 +15,31 @@ const CURSOR: FixedField = (8, Metadata, "cursor id");
 const LIMIT: FixedField = (4, Metadata, "number to return");
 
 /// Returns the fields before the names of the target, the number of names, and the fields after them. One name is
-/// `database.collection`; two are database and command. Each ends in NUL.
-fn layout(opcode: MongoOpcode) -> (&'static [FixedField], usize, &'static [FixedField]) {
+/// `database.collection`; two are database and command. Each ends in NUL. The last part is the name of the operation, if the
+/// opcode names it.
+fn layout(opcode: MongoOpcode) -> (&'static [FixedField], usize, &'static [FixedField], &'static [u8]) {
     match opcode {
-        MongoOpcode::Msg => (&[FLAGS], 0, &[]),
+        MongoOpcode::Msg => (&[FLAGS], 0, &[], b""),
         MongoOpcode::Reply => {
             const REPLY: &[FixedField] =
                 &[FLAGS, CURSOR, (4, Metadata, "starting from"), (4, Framing, "number returned")];
-            (REPLY, 0, &[])
+            (REPLY, 0, &[], b"")
         }
-        MongoOpcode::Query => (&[FLAGS], 1, &[(4, Metadata, "number to skip"), LIMIT]),
-        MongoOpcode::Insert => (&[FLAGS], 1, &[]),
-        MongoOpcode::Update | MongoOpcode::Delete => (&[RESERVED], 1, &[FLAGS]),
-        MongoOpcode::GetMore => (&[RESERVED], 1, &[LIMIT, CURSOR]),
-        MongoOpcode::KillCursors => (&[RESERVED, (4, Framing, "cursor count")], 0, &[]),
-        MongoOpcode::Command => (&[], 2, &[]),
-        MongoOpcode::CommandReply | MongoOpcode::OldMsg | MongoOpcode::Compressed => (&[], 0, &[]),
+        MongoOpcode::Query => (&[FLAGS], 1, &[(4, Metadata, "number to skip"), LIMIT], b"find"),
+        MongoOpcode::Insert => (&[FLAGS], 1, &[], b"insert"),
+        MongoOpcode::Update => (&[RESERVED], 1, &[FLAGS], b"update"),
+        MongoOpcode::Delete => (&[RESERVED], 1, &[FLAGS], b"delete"),
+        MongoOpcode::GetMore => (&[RESERVED], 1, &[LIMIT, CURSOR], b"getMore"),
+        MongoOpcode::KillCursors => (&[RESERVED, (4, Framing, "cursor count")], 0, &[], b"killCursors"),
+        MongoOpcode::OldMsg => (&[], 0, &[], b"msg"),
+        MongoOpcode::Command => (&[], 2, &[], b""),
+        MongoOpcode::CommandReply | MongoOpcode::Compressed => (&[], 0, &[], b""),
     }
 }
 
 /// Posts the fields together, then opens what follows them.
 pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
-    let (before, names, after) = layout(walk.opcode);
+    let (before, names, after, operation) = layout(walk.opcode);
     let here = cursor.peek();
     let [lead, trail] = [before, after].map(|parts| parts.iter().map(|(len, _, _)| len).sum::<u64>());
     let room = walk.left().checked_sub(lead + trail).ok_or(BodyStop::Damaged)?;
@@ -58,7 +61,7 @@ pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>)
         _ => {}
     }
     parts(walk, cursor, after)?;
-    read(walk, here);
+    read(walk, here, operation);
     open(walk, cursor)
 }
 
@@ -98,7 +101,7 @@ fn namespace<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>,
     walk.put(cursor, (Framing, "terminator", 1))
 }
 
-fn read(walk: &mut BodyWalk, here: &[u8]) {
+fn read(walk: &mut BodyWalk, here: &[u8], operation: &[u8]) {
     let facts = &mut walk.facts;
     match walk.opcode {
         MongoOpcode::Msg | MongoOpcode::Query => facts.flags = u32_at(here, 0).unwrap_or_default(),
@@ -109,29 +112,19 @@ fn read(walk: &mut BodyWalk, here: &[u8]) {
         }
         _ => {}
     }
-    let name: &[u8] = match walk.opcode {
-        MongoOpcode::Query if facts.documents => b"find",
-        MongoOpcode::Insert => b"insert",
-        MongoOpcode::Update => b"update",
-        MongoOpcode::Delete => b"delete",
-        MongoOpcode::GetMore => b"getMore",
-        MongoOpcode::KillCursors => b"killCursors",
-        MongoOpcode::OldMsg => b"msg",
-        _ => return,
-    };
-    facts.set_name(name);
+    // `OP_QUERY` also carries commands, which have names of their own.
+    if !operation.is_empty() && (facts.documents || walk.opcode != MongoOpcode::Query) {
+        facts.set_name(operation);
+    }
 }
 
 /// Opens the documents, or queues the rest for posting as it is.
 fn open<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
     let (lead, role) = match walk.opcode {
         MongoOpcode::Msg => return walk.open_sections(cursor.out()),
-        MongoOpcode::KillCursors => {
-            walk.push(walk.left(), Metadata, "cursor ids");
-            return Ok(());
-        }
-        MongoOpcode::OldMsg => {
-            walk.push(walk.left(), Metadata, "text");
+        MongoOpcode::KillCursors | MongoOpcode::OldMsg => {
+            let field = if walk.opcode == MongoOpcode::OldMsg { "text" } else { "cursor ids" };
+            walk.push(walk.left(), Metadata, field);
             return Ok(());
         }
         MongoOpcode::Query if walk.facts.documents => (DocumentRole::Selector, DocumentRole::Shape),

@@ -331,6 +331,6 @@ impl Command {
     pub fn leaves(&self) -> LeafAccounts {
         let write = self.named().entry.is_some_and(|entry| entry.write);
         let integer = if write { Account::Status } else { Account::Data };
-        LeafAccounts { status: Account::Status, integer, data: Account::Data, free: true }
+        LeafAccounts { status: Account::Status, integer, free: true }
     }
 }

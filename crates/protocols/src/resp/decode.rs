@@ -4,7 +4,6 @@ use super::Resp;
 use super::argument::ArgumentField;
 use super::command::Command;
 use super::pair::{LeafConsumer, RespReplyTarget};
-use super::replication::ReplicationStream;
 use super::value::{self, LeafAccounts, LeafListener, RespValue};
 use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::lines::line;
@@ -37,8 +36,7 @@ pub(super) enum RespStage {
 }
 
 /// Accounts of values in the place of a string.
-const ODD: LeafAccounts =
-    LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
+const ODD: LeafAccounts = LeafAccounts { status: Account::Data, integer: Account::Data, free: false };
 
 impl RespRequest {
     /// Returns whether no command is incomplete.
@@ -244,7 +242,7 @@ impl Resp {
     pub(super) fn replies<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         while input.available() > 0 {
             if self.pairing.replicates() && self.target.is_none() {
-                let replication = self.replication.get_or_insert_with(|| Box::new(ReplicationStream::new()));
+                let replication = self.replication.get_or_insert_default();
                 if let Some(step) = replication.run(!self.pairing.pending.is_empty(), input, out)? {
                     return Ok(step);
                 }

@@ -50,10 +50,9 @@ pub(super) enum LeafConsumer {
 }
 
 /// Accounts of pushed values, whose first words matter.
-const DATA: LeafAccounts =
-    LeafAccounts { status: Account::Status, integer: Account::Data, data: Account::Data, free: false };
+const DATA: LeafAccounts = LeafAccounts { status: Account::Status, integer: Account::Data, free: false };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RespPairing {
     pub pending: PendingRequests<RespPending>,
     /// The state that decoding depends on while no command waits.
@@ -117,14 +116,8 @@ impl RespPairing {
     /// Has room for one command: most clients wait for each reply.
     pub fn new(mid_stream: bool) -> Self {
         let subscriptions = SubscriptionCounts::new(mid_stream);
-        let state = State { begun: mid_stream, subscriptions, ..State::default() };
-        Self {
-            pending: PendingRequests::with_room(),
-            state: Versioned::new(state),
-            mid_stream,
-            expects: HelloField::Nothing,
-            confirms: None,
-        }
+        let state = Versioned::new(State { begun: mid_stream, subscriptions, ..State::default() });
+        Self { pending: PendingRequests::with_room(), state, mid_stream, ..Self::default() }
     }
 
     /// Returns the version of the state; `None` while a command waits or unrequested values may arrive.

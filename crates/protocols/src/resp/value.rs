@@ -8,14 +8,12 @@ use overhead_model::Account;
 /// Longest body whose content is read, and waited for.
 const INSPECTED: u64 = 4096;
 
-/// Accounts of the leaves, depending on the command.
+/// Accounts of the leaves, depending on the command. All other leaves are data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafAccounts {
     pub status: Account,
     pub integer: Account,
-    /// All other values.
-    pub data: Account,
-    /// Their content does not matter.
+    /// The content of leaves does not matter.
     pub free: bool,
 }
 
@@ -168,7 +166,7 @@ impl RespValue {
             out.free(header, len, Free::Any);
         }
         let (length, end) = ((Account::Framing, "length", header), (Account::Framing, "CRLF", 2));
-        out.post_all([length, (leaves.data, "value", len), end]);
+        out.post_all([length, (Account::Data, "value", len), end]);
     }
 
     /// Posts part of the body of a bulk string; returns the step to stop with if more is needed.
@@ -235,7 +233,7 @@ impl RespValue {
             }
             b',' | b'(' | b'#' => {
                 (observer.observe)(kind, rest);
-                scalar(rest, leaves.data, "value", leaves.free, out)
+                scalar(rest, Account::Data, "value", leaves.free, out)
             }
             b'_' => scalar(rest, Account::Framing, "null", false, out),
             b'$' | b'=' | b'!' | b';' => self.bulk(kind, rest, leaves, out)?,
@@ -257,7 +255,7 @@ impl RespValue {
         leaves: LeafAccounts,
         out: &mut Out<'_, R>,
     ) -> DecodeStep<bool> {
-        let account = if kind == b'!' { leaves.status } else { leaves.data };
+        let account = if kind == b'!' { leaves.status } else { Account::Data };
         let header = rest.len() as u64 + 3;
         if rest == b"?" && kind == b'$' {
             self.chunks = true;
