@@ -114,6 +114,7 @@ pub(super) struct Session {
 
 /// State of a connection between requests.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub(super) struct CqlSessionMemory {
     prepared: VecDeque<Arc<CqlPreparedStatement>>,
     /// Number of the first of `prepared`.
