@@ -123,10 +123,6 @@ impl<T: PendingRequest> PendingRequests<T> {
         self.queue.front_mut().map(|(request, _)| request)
     }
 
-    pub fn back(&self) -> Option<&T> {
-        self.queue.back().map(|(request, _)| request)
-    }
-
     pub fn get(&self, index: usize) -> Option<&T> {
         self.queue.get(index).map(|(request, _)| request)
     }

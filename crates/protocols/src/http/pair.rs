@@ -36,7 +36,7 @@ struct SwitchedProtocol {
 impl HttpPairing {
     /// Returns the protocol that the last request offers to switch to.
     pub fn asked_to_switch(&self) -> Option<&'static str> {
-        self.pending.back()?.switches_to
+        self.pending.iter().next_back()?.switches_to
     }
 
     pub fn switch(&mut self, name: &'static str) {

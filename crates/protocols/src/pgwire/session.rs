@@ -125,10 +125,6 @@ impl PgNameTable {
             std::mem::replace(&mut named.old, std::mem::take(&mut named.young))
         })
     }
-
-    fn has_no_names(&self) -> bool {
-        self.named.young.is_empty() && self.named.old.is_empty()
-    }
 }
 
 /// Bytes of a name that are compared; SQL identifiers have at most 63.
@@ -244,7 +240,8 @@ impl Session {
             described_names: _,
             given: _,
         } = self;
-        if !portal_names.has_no_names() {
+        let NameGenerations { young, old } = &*portal_names.named;
+        if !young.is_empty() || !old.is_empty() {
             return None;
         }
         let portal = match portal_names.unnamed {
