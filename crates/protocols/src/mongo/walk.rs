@@ -129,10 +129,7 @@ impl BodyWalk {
     /// Leaves the rest of the body undecoded.
     pub fn give_up<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::UndecodedMessage);
-        for _ in 0..self.ranges.len() {
-            out.leave();
-        }
-        self.ranges.clear();
+        self.ranges.drain(..).for_each(|_| out.leave());
         self.pieces.clear();
         self.shape.give_up();
         self.started = true;

@@ -208,7 +208,7 @@ impl Pgwire {
             session.set_parameters(id, types);
             Ok(asked)
         });
-        self.pairing.set_prepared(unit, prepared);
+        self.pairing.set_statement(unit, prepared, true);
         self.pairing.expect(PgExpectedReply::to(PgRequest::Parse, unit), out)
     }
 
@@ -266,7 +266,7 @@ impl Pgwire {
         });
         let described = statement.and_then(|id| self.pairing.session.statement(id)).map(|of| of.summary.text.clone());
         if let Some(text) = closed.or(described) {
-            self.pairing.set_managed(unit, text);
+            self.pairing.set_statement(unit, text, false);
         }
         self.pairing.expect(PgExpectedReply { statement, ..PgExpectedReply::to(request, unit) }, out)
     }
