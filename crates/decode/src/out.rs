@@ -261,6 +261,15 @@ impl<'r, R: Reader> Out<'r, R> {
         self.post(account, field, len);
     }
 
+    /// Like [`Out::post`], or [`Out::post_free`] if there is a `free`.
+    #[inline]
+    pub fn post_maybe_free(&mut self, account: Account, field: &'static str, len: u64, free: Option<Free>) {
+        if let Some(free) = free {
+            self.free(0, len, free);
+        }
+        self.post(account, field, len);
+    }
+
     /// Marks `len` bytes, `ahead` bytes after the next posting, as [`Out::post_free`] does.
     #[inline]
     pub fn free(&mut self, ahead: u64, len: u64, free: Free) {

@@ -11,7 +11,7 @@
 //! If these leave several requests, or requests that were lost, an answer is paired with none of them. Pairing resumes with the first
 //! flight that is certain.
 
-use crate::{Note, OpId, Out, Reader};
+use crate::{DecodeStep, Malformed, Note, OpId, Out, Reader, limits};
 use overhead_model::{Outcome, Side};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -123,10 +123,6 @@ impl<T: PendingRequest> PendingRequests<T> {
         self.queue.front_mut().map(|(request, _)| request)
     }
 
-    pub fn back(&self) -> Option<&T> {
-        self.queue.back().map(|(request, _)| request)
-    }
-
     pub fn get(&self, index: usize) -> Option<&T> {
         self.queue.get(index).map(|(request, _)| request)
     }
@@ -158,6 +154,20 @@ impl<T: PendingRequest> PendingRequests<T> {
     #[inline]
     pub fn push<R: Reader>(&mut self, request: T, out: &Out<'_, R>) {
         self.push_at(request, out.moment_of(Side::Request), out);
+    }
+
+    /// Like [`Self::push`].
+    ///
+    /// # Errors
+    ///
+    /// Fails with `reason` if [`limits::OUTSTANDING`] requests wait.
+    #[inline]
+    pub fn push_within<R: Reader>(&mut self, request: T, reason: &'static str, out: &Out<'_, R>) -> DecodeStep<()> {
+        if self.queue.len() >= limits::OUTSTANDING {
+            return Err(Malformed(reason));
+        }
+        self.push(request, out);
+        Ok(())
     }
 
     /// Adds a request whose bytes start with the next one.
@@ -299,7 +309,7 @@ impl<T: PendingRequest> PendingRequests<T> {
         let end = self.queue.partition_point(|(_, sent)| sent.received <= last.received);
         // So many answers do not fit in what was lost: the client did not wait for them.
         self.overlaps |= last.received.saturating_sub(doubt.since) < first as u64 * SHORTEST;
-        if self.is_proven(doubt, first..end, answer, out) {
+        if self.is_proven(first..end, answer, out) {
             let sent = self.queue.get(first).map_or(last, |(_, sent)| *sent);
             // Otherwise the start of the answer may be lost, and how many of its parts follow is unknown.
             if answer.at == sent.received || self.overlaps {
@@ -316,18 +326,10 @@ impl<T: PendingRequest> PendingRequests<T> {
     }
 
     /// Returns whether an answer belongs to the first request of a flight.
-    fn is_proven<R: Reader>(
-        &self,
-        doubt: &PairingDoubt,
-        flight: Range<usize>,
-        answer: Moment,
-        out: &Out<'_, R>,
-    ) -> bool {
-        let (Some((request, sent)), Some((last, _))) =
-            (self.queue.get(flight.start), flight.end.checked_sub(1).and_then(|last| self.queue.get(last)))
-        else {
-            return false;
-        };
+    fn is_proven<R: Reader>(&self, flight: Range<usize>, answer: Moment, out: &Out<'_, R>) -> bool {
+        let last = flight.end.checked_sub(1).and_then(|last| self.queue.get(last));
+        let parts = (&self.doubt, self.queue.get(flight.start), last);
+        let (Some(doubt), Some((request, sent)), Some((last, _))) = parts else { return false };
         let is_alone = request.op() == last.op();
         // Nothing came between the flight and the answer.
         let is_next = answer.at == sent.received;

@@ -5,7 +5,7 @@ use overhead_model::{Protocol, Transport, distinct};
 use overhead_protocols::{GivenStatements, facts};
 
 /// The user's choice of connections, and what is known of them. The default detects every connection, by port and then by content.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Server ports with their possible protocols. If empty, all well-known ports, and any other connection by content.
     pub ports: Vec<(u16, Vec<Protocol>)>,

@@ -63,13 +63,8 @@ pub fn judge_both(protocol: Protocol, starts: [&[u8]; 2], server_first: bool, is
             _ if is_last => SniffVerdict::Expected,
             _ => SniffVerdict::Open,
         },
-        (_, Sniff::More) => {
-            if is_last {
-                SniffVerdict::Expected
-            } else {
-                SniffVerdict::Open
-            }
-        }
+        (_, Sniff::More) if is_last => SniffVerdict::Expected,
+        (_, Sniff::More) => SniffVerdict::Open,
         _ if starts[0].is_empty() && !is_last => SniffVerdict::Open,
         _ => SniffVerdict::Foreign(ApparentProtocol::Unknown),
     }
@@ -103,18 +98,15 @@ const X_HELLO: &[u8] = &[5, 0, 0, 0, 11, 8, 5, 26, 0];
 
 /// Returns the protocol whose unique first bytes these are.
 pub fn marked(bytes: &[u8]) -> Option<ApparentProtocol> {
-    if bytes.starts_with(b"SSH-") {
-        Some(ApparentProtocol::Ssh)
-    } else if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
-        // RFC 9113 section 3.4.
-        Some(ApparentProtocol::Http2)
-    } else if bytes.starts_with(X_HELLO) {
-        Some(ApparentProtocol::MysqlX)
-    } else if mysql::is_greeting(bytes) {
-        Some(ApparentProtocol::Ours(Protocol::Mysql))
-    } else {
-        broker(bytes)
-    }
+    // The second is in RFC 9113 section 3.4.
+    const MARKS: [(&[u8], ApparentProtocol); 3] = [
+        (b"SSH-", ApparentProtocol::Ssh),
+        (b"PRI * HTTP/2.0\r\n", ApparentProtocol::Http2),
+        (X_HELLO, ApparentProtocol::MysqlX),
+    ];
+    let marked = MARKS.iter().find(|(mark, _)| bytes.starts_with(mark)).map(|(_, look)| *look);
+    let greeting = || mysql::is_greeting(bytes).then_some(ApparentProtocol::Ours(Protocol::Mysql));
+    marked.or_else(greeting).or_else(|| broker(bytes))
 }
 
 /// Returns the message broker or remote call protocol whose first message this is.

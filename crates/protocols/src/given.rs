@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Texts by the statement's name or id as on the wire (a number, or hexadecimal digits), for all connections or one: `10.0.0.7:40000/12`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct GivenStatements {
     /// Absent if connections use the name for different texts.
     texts: Arc<HashMap<String, Option<String>>>,

@@ -83,14 +83,6 @@ pub(crate) struct LearnedPart {
     pub network_namespace: u32,
 }
 
-impl PartialEq for LearnedPart {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.statements, &other.statements) && self.network_namespace == other.network_namespace
-    }
-}
-
-impl Eq for LearnedPart {}
-
 impl LearnedPart {
     fn id(&self, [one, other]: [SocketAddr; 2]) -> ConnectionId {
         (self.network_namespace, if one <= other { [one, other] } else { [other, one] })

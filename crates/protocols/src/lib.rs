@@ -17,6 +17,7 @@ pub mod http;
 mod keys;
 mod learned;
 pub mod limits;
+mod lines;
 pub mod memcache;
 pub mod mongo;
 pub mod mysql;

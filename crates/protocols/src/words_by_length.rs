@@ -1,8 +1,8 @@
 //! Sets of words that are looked up by content.
 
-/// Words by length: the element at index n has all words of n bytes, separated by spaces.
+/// Words by length: the shortest length, then all words of each length from it on, separated by spaces.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WordsByLength(pub &'static [&'static str]);
+pub(crate) struct WordsByLength(pub usize, pub &'static [&'static str]);
 
 impl WordsByLength {
     pub fn contains(self, word: &[u8]) -> bool {
@@ -15,7 +15,7 @@ impl WordsByLength {
     }
 
     fn with_length(self, len: usize) -> impl Iterator<Item = &'static [u8]> {
-        let words = self.0.get(len).copied().unwrap_or_default();
+        let words = len.checked_sub(self.0).and_then(|index| self.1.get(index)).copied().unwrap_or_default();
         words.as_bytes().chunks(len + 1).map(<[u8]>::trim_ascii_end)
     }
 }

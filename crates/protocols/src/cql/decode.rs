@@ -1,7 +1,7 @@
 //! Reads messages: plain, with compressed bodies, or from segments.
 
 use super::Cql;
-use super::compression::CompressedBody;
+use super::compression;
 use super::pair::{CqlCompression, CqlExchange, Session};
 use super::wire::{Header, flag, opcode};
 use crate::decompress::with_plain;
@@ -16,8 +16,9 @@ use std::sync::Arc;
 const KEPT: usize = 1 << 20;
 
 /// How one direction is split into messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CqlFraming {
+    #[default]
     Messages,
     /// Messages up to the first segment: during the handshake of version 5, or in the middle of a connection.
     Either,
@@ -74,7 +75,9 @@ impl Cql {
 
     /// Closes the operation of a complete response. If its request is still arriving, the rest belongs to no operation.
     pub(super) fn close<R: Reader>(&mut self, rest: CqlRemainder, out: &mut Out<'_, R>) {
-        if let Some(outcome) = rest.outcome {
+        if rest.left > 0 {
+            self.rest[out.side() as usize] = Some(rest);
+        } else if let Some(outcome) = rest.outcome {
             out.close(rest.op, outcome);
             if let Some(request) = self.rest[Side::Request as usize].as_mut().filter(|request| request.op == rest.op) {
                 request.answered = true;
@@ -144,7 +147,6 @@ impl Cql {
         };
         answered.unwrap_or_else(|| {
             if header.stream >= 0 {
-                // Nothing learned from this misuse of stream ids is reused.
                 self.session.memory.change(|_| {});
             }
             let op = out.open();
@@ -170,19 +172,16 @@ impl Cql {
             return Err(Short);
         }
         let compression = self.session.memory.compression;
-        let CompressedBody { codec, block, size, preamble } = CompressedBody::read(compression, whole).ok_or(Short)?;
+        let (codec, block, size, preamble) = compression::parts(compression, whole).ok_or(Short)?;
         let expansion = Arc::clone(&self.session.shared.expansion);
         with_plain((codec, block, size), &expansion, |plain| {
-            let plain = match plain {
-                Ok(plain) => plain,
-                Err(note) => {
-                    let is_limit = matches!(note, Note::Implausible(_) | Note::LongBody);
-                    if is_limit && compression != CqlCompression::NotSeen {
-                        cursor.out().note(note);
-                    }
-                    return Err(Short);
+            let plain = plain.map_err(|note| {
+                let is_limit = matches!(note, Note::Implausible(_) | Note::LongBody);
+                if is_limit && compression != CqlCompression::NotSeen {
+                    cursor.out().note(note);
                 }
-            };
+                Short
+            })?;
             cursor.skip(preamble, Account::Framing, "decompressed length")?;
             let mut weigher = Weigher::new(cursor.out());
             let mut out = Out::new(&mut weigher, header.side, Some(exchange.op));

@@ -33,8 +33,17 @@ impl SharedStatements {
     /// Adds a statement, replacing an earlier one with its id. Without room for it, the others are kept.
     pub(super) fn publish(&self, statement: &Arc<CqlPreparedStatement>) {
         let mut known = self.lock();
-        if !known.is_withheld {
-            known.insert(statement);
+        let is_known = known.by_id.get(&statement.id).is_some_and(|earlier| earlier == statement);
+        if known.is_withheld || is_known {
+            return;
+        }
+        let earlier = known.by_id.remove(&statement.id);
+        known.types -= earlier.map_or(0, |earlier| earlier.weight());
+        let has_room =
+            known.by_id.len() < limits::SHARED_STATEMENTS && known.types.saturating_add(statement.weight()) <= TYPES;
+        if has_room {
+            known.types += statement.weight();
+            known.by_id.insert(statement.id.clone(), Arc::clone(statement));
         }
     }
 
@@ -45,21 +54,5 @@ impl SharedStatements {
 
     fn lock(&self) -> MutexGuard<'_, StatementsById> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl StatementsById {
-    fn insert(&mut self, statement: &Arc<CqlPreparedStatement>) {
-        if self.by_id.get(&statement.id).is_some_and(|earlier| earlier == statement) {
-            return;
-        }
-        let earlier = self.by_id.remove(&statement.id);
-        self.types -= earlier.map_or(0, |earlier| earlier.weight());
-        let has_room =
-            self.by_id.len() < limits::SHARED_STATEMENTS && self.types.saturating_add(statement.weight()) <= TYPES;
-        if has_room {
-            self.types += statement.weight();
-            self.by_id.insert(statement.id.clone(), Arc::clone(statement));
-        }
     }
 }

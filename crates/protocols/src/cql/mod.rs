@@ -47,7 +47,7 @@ use segment::{CqlSegment, SegmentFormat};
 use segmented::SegmentAssembly;
 use std::hash::Hasher;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Cql {
     session: Session,
     framing: [CqlFraming; 2],
@@ -61,14 +61,7 @@ pub struct Cql {
 impl Cql {
     pub fn sharing(mid_stream: bool, shared: SharedContext) -> Self {
         let framing = if mid_stream { CqlFraming::Either } else { CqlFraming::Messages };
-        Self {
-            session: Session::new(mid_stream, shared),
-            framing: [framing; 2],
-            format: None,
-            rest: [None; 2],
-            assembly: Default::default(),
-            buffers: CqlBuffers::default(),
-        }
+        Self { session: Session::new(mid_stream, shared), framing: [framing; 2], ..Self::default() }
     }
 }
 

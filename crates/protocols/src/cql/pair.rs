@@ -10,8 +10,7 @@ use super::types::{CqlType, CqlTypeTable};
 use super::wire::{Header, opcode};
 use crate::limits;
 use crate::statement::{StatementDialect, StatementText as Asked};
-use overhead_decode::{DecodeStep, FastMap};
-use overhead_decode::{Malformed, OpId, Versioned};
+use overhead_decode::{DecodeStep, FastMap, Malformed, OpId, Versioned};
 use overhead_model::{Class, Side};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -78,13 +77,6 @@ impl CqlPreparedStatement {
     }
 }
 
-/// Unanswered requests on one stream id. Several mean that a client broke the rules or a response was lost.
-#[derive(Debug, Default)]
-struct CqlStreamQueue {
-    first: Option<CqlExchange>,
-    more: VecDeque<CqlExchange>,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum CqlCompression {
     /// The handshake was not captured.
@@ -94,14 +86,6 @@ pub(super) enum CqlCompression {
     None,
     Lz4,
     Snappy,
-}
-
-/// Requests that the client has sent, or may have sent before the capture.
-#[derive(Debug, Default, Hash)]
-struct CqlClientHistory {
-    startup: bool,
-    /// Other than `USE`.
-    statement: bool,
 }
 
 /// Extensions to Cassandra's protocol, agreed in the handshake.
@@ -118,7 +102,7 @@ pub(super) struct CqlExtensions {
 
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    waiting: FastMap<u32, CqlStreamQueue>,
+    waiting: FastMap<u32, VecDeque<CqlExchange>>,
     outstanding: usize,
     /// By side.
     losses: [u32; 2],
@@ -130,13 +114,17 @@ pub(super) struct Session {
 
 /// State of a connection between requests.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub(super) struct CqlSessionMemory {
     prepared: VecDeque<Arc<CqlPreparedStatement>>,
     /// Number of the first of `prepared`.
     first_prepared: u64,
     prepared_ids: FastMap<Box<[u8]>, u64>,
     types: usize,
-    sent: CqlClientHistory,
+    /// The client has sent, or may have sent before the capture, a `STARTUP`.
+    has_started: bool,
+    /// The same for a statement other than `USE`.
+    has_asked: bool,
     /// The current keyspace belongs to the server.
     pub in_system_keyspace: bool,
     pub compression: CqlCompression,
@@ -171,7 +159,8 @@ impl Session {
             first_prepared,
             prepared_ids: _,
             types: _,
-            sent,
+            has_started,
+            has_asked,
             in_system_keyspace,
             compression,
             extensions,
@@ -180,7 +169,7 @@ impl Session {
         } = &*self.memory;
         let is_little = prepared.len() <= FED_STATEMENTS;
         if is_little {
-            (first_prepared, sent, in_system_keyspace, compression, extensions).hash(state);
+            (first_prepared, has_started, has_asked, in_system_keyspace, compression, extensions).hash(state);
             prepared.hash(state);
         }
         is_little
@@ -188,13 +177,13 @@ impl Session {
 
     pub fn open_exchange(&mut self, op: OpId, header: &Header) -> CqlExchange {
         let class = match header.opcode {
-            opcode::OPTIONS if self.memory.sent.startup => Class::Background,
+            opcode::OPTIONS if self.memory.has_started => Class::Background,
             opcode::REGISTER => Class::Background,
             opcode::QUERY | opcode::EXECUTE | opcode::BATCH => Class::Workload,
             _ => Class::Setup,
         };
         if header.opcode == opcode::STARTUP {
-            self.memory.put(|memory| &mut memory.sent.startup, true);
+            self.memory.put(|memory| &mut memory.has_started, true);
         }
         let via = match header.opcode {
             opcode::QUERY => "query",
@@ -233,18 +222,16 @@ impl Session {
         if self.outstanding >= limits::OUTSTANDING {
             return Err(Malformed("more requests without a response than any client sends"));
         }
-        let waiting = self.waiting.entry(id).or_default();
+        let waiting = self.waiting.entry(id).or_insert_with(|| VecDeque::with_capacity(1));
         // A client reuses an id only after the response, so that response was lost.
-        if waiting.first.as_ref().is_some_and(|first| has_unseen || first.losses[1] != self.losses[1]) {
-            self.outstanding -= 1 + waiting.more.len();
-            *waiting = CqlStreamQueue::default();
+        if waiting.front().is_some_and(|first| has_unseen || first.losses[1] != self.losses[1]) {
+            self.outstanding -= waiting.len();
+            waiting.clear();
         }
-        if waiting.first.is_none() {
-            waiting.first = Some(exchange);
-        } else {
-            waiting.more.push_back(exchange);
+        if !waiting.is_empty() {
             self.memory.change(|_| {});
         }
+        waiting.push_back(exchange);
         self.outstanding += 1;
         Ok(())
     }
@@ -252,9 +239,7 @@ impl Session {
     /// Returns the exchange that a response with this id belongs to; `None` if an unseen request may have used the id again, which one
     /// does if `has_unseen`.
     pub fn take_answered(&mut self, id: u32, has_unseen: bool) -> Option<CqlExchange> {
-        let waiting = self.waiting.get_mut(&id)?;
-        let exchange = waiting.first.take()?;
-        waiting.first = waiting.more.pop_front();
+        let exchange = self.waiting.get_mut(&id)?.pop_front()?;
         self.outstanding -= 1;
         let [requests, responses] = [0, 1].map(|side| exchange.losses[side] != self.losses[side]);
         (!responses || !requests && !has_unseen).then_some(exchange)
@@ -268,14 +253,15 @@ impl Session {
     /// Returns the operations of all waiting requests, oldest first, and forgets them.
     pub fn abandon(&mut self) -> Vec<OpId> {
         self.outstanding = 0;
-        let waiting = std::mem::take(&mut self.waiting).into_values();
-        let mut ops: Vec<_> = waiting.flat_map(|waiting| waiting.first.into_iter().chain(waiting.more)).collect();
-        ops.sort_unstable_by_key(|exchange| exchange.op);
-        ops.into_iter().map(|exchange| exchange.op).collect()
+        let waiting = std::mem::take(&mut self.waiting).into_values().flatten();
+        let mut ops: Vec<_> = waiting.map(|exchange| exchange.op).collect();
+        ops.sort_unstable();
+        ops
     }
 
     pub fn held(&self) -> usize {
-        self.outstanding.max(self.waiting.len()) * (size_of::<CqlExchange>() + size_of::<CqlStreamQueue>())
+        let exchange = 2 * size_of::<CqlExchange>() + size_of::<VecDeque<CqlExchange>>();
+        self.outstanding.max(self.waiting.len()) * exchange
             + self.memory.prepared.len() * STATEMENT
             + self.memory.types * TYPE
     }
@@ -284,7 +270,7 @@ impl Session {
         let (name, class) = self.classify(text);
         exchange.name = name.unwrap_or(exchange.name);
         exchange.class = class;
-        if name == Some("USE") && !self.memory.sent.statement {
+        if name == Some("USE") && !self.memory.has_asked {
             exchange.class = Class::Setup;
         } else if class == Class::Workload {
             self.mark_used();
@@ -334,7 +320,7 @@ impl Session {
 
     /// Notes that the application sent a statement.
     pub fn mark_used(&mut self) {
-        self.memory.put(|memory| &mut memory.sent.statement, true);
+        self.memory.put(|memory| &mut memory.has_asked, true);
     }
 
     /// Returns the statement with this id, prepared on this connection or another.
@@ -405,9 +391,8 @@ impl Session {
 
 impl CqlSessionMemory {
     fn new(mid_stream: bool) -> Self {
-        let sent = CqlClientHistory { startup: mid_stream, statement: mid_stream };
         let compression = if mid_stream { CqlCompression::NotSeen } else { CqlCompression::None };
-        Self { sent, compression, ..Self::default() }
+        Self { has_started: mid_stream, has_asked: mid_stream, compression, ..Self::default() }
     }
 
     fn find(&self, id: &[u8]) -> Option<CqlStatementRef> {

@@ -6,6 +6,7 @@ use super::request::custom_payload;
 use super::statement::is_system_keyspace;
 use super::types::CqlTypeTable;
 use super::wire::{Header, bytes, flag, free_bytes, opcode, string, string_list};
+use crate::limits::NESTING;
 use crate::statement::add_column;
 use overhead_decode::{Cursor, FieldRead, Reader, Short};
 use overhead_model::{Account, Class, Side};
@@ -369,7 +370,8 @@ fn columns<R: Reader>(
             metadata.release = Some(column);
         }
         metadata.conditional |= column == 0 && name == b"[applied]";
-        types.read_column(cursor)?;
+        let column = types.read(cursor, NESTING)?;
+        types.columns.push(column);
     }
     Ok(())
 }

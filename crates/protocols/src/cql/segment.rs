@@ -16,18 +16,16 @@ const CRC32_SEED: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 /// Bytes of the payload's checksum.
 pub(super) const TRAILER: u64 = 4;
 
+/// Each with the length of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SegmentFormat {
-    Plain,
-    Compressed,
+    Plain = 6,
+    Compressed = 8,
 }
 
 impl SegmentFormat {
     pub const fn header(self) -> usize {
-        match self {
-            Self::Plain => 6,
-            Self::Compressed => 8,
-        }
+        self as usize
     }
 }
 

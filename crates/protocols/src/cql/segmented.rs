@@ -7,8 +7,7 @@ use super::wire::Header;
 use crate::decompress::append_plain;
 use crate::limits::MESSAGE_BUFFER;
 use overhead_decode::tape::{PostingTape, TapeRecorder, post_shares};
-use overhead_decode::{Codec, DecodeStep, Input, Note, Out, Reader, Short, Step};
-use overhead_decode::{Expansion, FieldRead};
+use overhead_decode::{Codec, DecodeStep, Expansion, FieldRead, Input, Note, Out, Reader, Short, Step};
 use overhead_model::{Account, Outcome, Side};
 
 /// Most segment bytes assembled for one message; the rest is counted, not read. Leaves room for one more segment in the
@@ -199,12 +198,9 @@ impl Cql {
             let exchange = self.exchange(&header, out);
             let rest = self.message(&header, exchange, input, out)?;
             out.release();
-            if rest.left > 0 {
-                self.rest[out.side() as usize] = Some(rest);
-            } else {
-                self.close(rest, out);
-            }
-            input.advance(header.total() - rest.left);
+            let left = rest.left;
+            self.close(rest, out);
+            input.advance(header.total() - left);
         }
         Ok(())
     }
@@ -244,11 +240,7 @@ impl Cql {
             out.close(op, Outcome::NoReply);
         }
         rest.left = rest.left.saturating_sub(segment.length);
-        if rest.left > 0 {
-            self.rest[out.side() as usize] = Some(rest);
-        } else {
-            self.close(rest, out);
-        }
+        self.close(rest, out);
     }
 
     /// After a loss, nothing continues the current message.
@@ -258,7 +250,7 @@ impl Cql {
         if let Some(rest) = self.rest[side as usize].take()
             && rest.outcome.is_some()
         {
-            self.close(CqlRemainder { outcome: Some(Outcome::Unanswered), ..rest }, out);
+            self.close(CqlRemainder { left: 0, outcome: Some(Outcome::Unanswered), ..rest }, out);
         }
     }
 }

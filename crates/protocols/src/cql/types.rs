@@ -52,13 +52,7 @@ impl CqlTypeTable {
         self.nodes = 0;
     }
 
-    pub fn read_column<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-        let column = self.read(cursor, NESTING)?;
-        self.columns.push(column);
-        Ok(())
-    }
-
-    fn read<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, depth: usize) -> FieldRead<CqlType> {
+    pub fn read<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, depth: usize) -> FieldRead<CqlType> {
         if depth == 0 || self.nodes >= NODES {
             return Err(Short);
         }

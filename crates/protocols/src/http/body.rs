@@ -2,8 +2,7 @@
 
 use super::head::{self, HeadFields};
 use super::wire::{self, MAX_CHUNK_LINE, MAX_TRAILERS};
-use overhead_decode::near;
-use overhead_decode::{DecodeStep, Free, Input, Malformed, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Free, Input, Malformed, Out, Reader, Step, near};
 use overhead_model::Account::{Data, Framing, Metadata};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,11 +107,8 @@ impl HttpBody {
             bytes => head::end(bytes, 0),
         };
         let Some(trailers) = end.and_then(|end| input.bytes.get(..end)) else {
-            return if input.bytes.len() > MAX_TRAILERS {
-                Err(Malformed("trailers without an end"))
-            } else {
-                Ok(Step::More)
-            };
+            let is_endless = input.bytes.len() > MAX_TRAILERS;
+            return if is_endless { Err(Malformed("trailers without an end")) } else { Ok(Step::More) };
         };
         head::trailers(trailers, out);
         *self = Self::Over;

@@ -5,8 +5,7 @@ use super::body::HttpBody;
 use super::head::{self, HeadFields, HeadOptions, HttpMethod};
 use super::pair::HttpPending;
 use super::wire::{self, MAX_EMPTY, MAX_HEAD};
-use overhead_decode::near;
-use overhead_decode::{DecodeStep, Input, Label, Malformed, MessageBoundary, OpId, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Input, Label, Malformed, MessageBoundary, OpId, Out, Reader, Step, near};
 use overhead_model::{Class, Outcome, Side};
 use std::borrow::Cow;
 
@@ -146,12 +145,9 @@ impl Http {
                 Some(line) if wire::is_request_line(line) => self.request.message.is_begun = true,
                 // Too short to decide.
                 None if begun.is_empty() || wire::may_begin_request(begun) => {}
-                _ => {
-                    let asked = self.pairing.pending.back().and_then(|last| last.switches_to);
-                    self.pairing.switch(asked.ok_or(Malformed("not a request line"))?);
-                }
+                _ => self.pairing.switch(self.pairing.asked_to_switch().ok_or(Malformed("not a request line"))?),
             }
-            if self.pairing.switched.is_some() {
+            if self.pairing.has_switched() {
                 return Ok(self.pairing.foreign(input.available(), out));
             }
         }
@@ -165,8 +161,12 @@ impl Http {
         let (name, statement) =
             if said.is_some() { (name.as_str(), statement.as_str()) } else { ("(bad request)", "") };
         out.label_statement(op, Label { class: Class::Workload, name, via: "", statement });
-        let switches_to = if method == HttpMethod::Connect { Some("a tunnel") } else { lengths.upgrade };
-        self.pairing.request(HttpPending { op, method, switches_to }, out)?;
+        let switches_to = match method {
+            HttpMethod::Connect => Some("a tunnel"),
+            _ => lengths.upgrade,
+        };
+        let pending = HttpPending { op, method, switches_to };
+        self.pairing.pending.push_within(pending, "more requests wait for responses than can be kept", out)?;
         (self.request.op, self.request.early, self.request.waits) = (op, None, lengths.waits);
         // Without a length, the next message cannot be found.
         self.request.message.stage = HttpStage::Endless;
@@ -196,7 +196,7 @@ impl Http {
                 out.charge(self.response.op);
                 let step = body.step(input, out)?;
                 if *body == HttpBody::Over {
-                    self.end_response(self.response.outcome(), out);
+                    self.end_response(Some(self.response.outcome()), out);
                 }
                 Ok(step)
             }
@@ -218,10 +218,11 @@ impl Http {
         let status = wire::status(head.get(empty..).unwrap_or_default());
         let sent = Some(self.request.op).filter(|op| self.is_being_sent(*op));
         let early = &mut self.request.early;
-        let front = self.pairing.answer(out, |op, out| match sent {
+        let front = self.pairing.pending.answer(out, |HttpPending { op, .. }, out| match sent {
             Some(sent) if sent == op => *early = Some(Outcome::Unanswered),
             _ => out.close(op, Outcome::Unanswered),
         });
+        let front = front.copied();
         let is_interim = (100..200).contains(&status) && status != 101;
         let op = front.map_or_else(|| out.orphan("RESPONSE"), |front| front.op);
         out.charge(op);
@@ -234,12 +235,12 @@ impl Http {
         }
         let Some(lengths) = lengths else { return Err(Malformed("a response head that cannot be read")) };
         if is_interim && !is_cut {
-            self.end_interim(out);
+            self.end_response(None, out);
         } else if !is_cut {
             let body = self.body_of_response(status, front, &lengths)?;
             self.response.message.stage = HttpStage::Body(body);
             if body == HttpBody::Over {
-                self.end_response(self.response.outcome(), out);
+                self.end_response(Some(self.response.outcome()), out);
             }
         }
         Ok(Step::Progress)
@@ -269,25 +270,15 @@ impl Http {
         }
     }
 
-    /// Ends an interim response, which does not decide the outcome.
-    fn end_interim<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        self.response.message.reset();
-        if self.response.is_orphan {
-            out.close(self.response.op, Outcome::NoReply);
-        }
-        out.release();
-    }
-
-    /// Ends a response that is complete, or that lost its rest.
-    fn end_response<R: Reader>(&mut self, outcome: Outcome, out: &mut Out<'_, R>) {
+    /// Ends a response that is complete, or that lost its rest; without an outcome, one that another follows.
+    fn end_response<R: Reader>(&mut self, outcome: Option<Outcome>, out: &mut Out<'_, R>) {
         self.response.message.reset();
         let HttpResponse { op, is_orphan, .. } = self.response;
-        if is_orphan {
-            out.close(op, Outcome::NoReply);
-        } else if self.is_being_sent(op) {
-            self.request.early = Some(outcome);
-        } else {
-            out.close(op, outcome);
+        match outcome {
+            _ if is_orphan => out.close(op, Outcome::NoReply),
+            Some(outcome) if self.is_being_sent(op) => self.request.early = Some(outcome),
+            Some(outcome) => out.close(op, outcome),
+            None => {}
         }
         out.release();
     }
@@ -308,12 +299,11 @@ impl Http {
 
     /// Bytes of a response were lost, and possibly further responses.
     pub(super) fn lost_response<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        match self.response.message.stage {
-            HttpStage::Head => self.response.message.reset(),
-            _ if self.pairing.pending.front().is_some_and(|front| front.op == self.response.op) => {
-                self.response.message.reset();
-            }
-            _ => self.end_response(Outcome::Unanswered, out),
+        let waits = self.pairing.pending.front().is_some_and(|front| front.op == self.response.op);
+        if waits || self.response.message.stage == HttpStage::Head {
+            self.response.message.reset();
+        } else {
+            self.end_response(Some(Outcome::Unanswered), out);
         }
         self.pairing.pending.lose(Side::Response, out);
     }
@@ -334,7 +324,7 @@ impl Http {
     /// complete.
     pub(super) fn end_messages<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         if self.response.message.stage == HttpStage::Body(HttpBody::UntilClose) {
-            self.end_response(self.response.outcome(), out);
+            self.end_response(Some(self.response.outcome()), out);
         }
         if self.request.message.stage == HttpStage::Head {
             return;

@@ -3,8 +3,7 @@
 use super::wire::{self, RequestTarget};
 use crate::pattern;
 use httparse::{Error, Header, ParserConfig, Status};
-use overhead_decode::{DecodeStep, near};
-use overhead_decode::{Free, Malformed, Note, Out, Reader};
+use overhead_decode::{DecodeStep, Free, Malformed, Note, Out, Reader, near};
 use overhead_model::Account::{self, Data, Framing, Metadata, Query, Unknown};
 use overhead_model::Side;
 use std::mem::MaybeUninit;
@@ -232,34 +231,31 @@ fn fields<R: Reader>(
     parts: &mut HeadCursor<'_, '_, '_, R>,
 ) -> HeadFields {
     let mut lengths = HeadFields::default();
+    let software = if side == Side::Request { "user-agent" } else { "server" };
     for Header { name, value } in headers {
         parts.take(name.as_bytes(), Metadata, "header name");
-        match HttpField::named(name) {
-            HttpField::ContentLength => {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            14 if is("content-length") => {
                 lengths.read_length(value);
                 parts.take(value, Framing, "content length");
+                continue;
             }
-            HttpField::TransferEncoding => {
-                lengths.read_coding(value);
-                parts.take(value, Metadata, "header value");
-            }
-            HttpField::Upgrade => {
-                lengths.upgrade = Some(protocol(value));
-                parts.take(value, Metadata, "header value");
-            }
-            HttpField::Expect => {
-                lengths.waits |= value.trim_ascii().eq_ignore_ascii_case(b"100-continue");
-                parts.take(value, Metadata, "header value");
-            }
-            HttpField::Software(of) if of == side && !*knows_software => {
+            17 if is("transfer-encoding") => lengths.read_coding(value),
+            7 if is("upgrade") => lengths.upgrade = Some(protocol(value)),
+            6 if is("expect") => lengths.waits |= value.trim_ascii().eq_ignore_ascii_case(b"100-continue"),
+            6 | 10 if !*knows_software && is(software) => {
                 if let Some(product) = wire::product(value) {
                     parts.out.software(side, &product);
                     *knows_software = true;
                 }
-                parts.take(value, Metadata, "header value");
             }
-            _ => parts.take_free(value, Metadata, "header value"),
+            _ => {
+                parts.take_free(value, Metadata, "header value");
+                continue;
+            }
         }
+        parts.take(value, Metadata, "header value");
     }
     lengths
 }
@@ -277,30 +273,6 @@ impl HeadFields {
         if !last.eq_ignore_ascii_case(b"identity") {
             self.is_coded = true;
             self.is_chunked = last.eq_ignore_ascii_case(b"chunked");
-        }
-    }
-}
-
-/// Header fields whose value is read.
-enum HttpField {
-    ContentLength,
-    TransferEncoding,
-    Upgrade,
-    Expect,
-    Software(Side),
-    Other,
-}
-
-impl HttpField {
-    fn named(name: &str) -> Self {
-        match name.len() {
-            6 if name.eq_ignore_ascii_case("server") => Self::Software(Side::Response),
-            6 if name.eq_ignore_ascii_case("expect") => Self::Expect,
-            7 if name.eq_ignore_ascii_case("upgrade") => Self::Upgrade,
-            10 if name.eq_ignore_ascii_case("user-agent") => Self::Software(Side::Request),
-            14 if name.eq_ignore_ascii_case("content-length") => Self::ContentLength,
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => Self::TransferEncoding,
-            _ => Self::Other,
         }
     }
 }

@@ -58,7 +58,7 @@ pub fn sniff(bytes: &[u8]) -> Sniff {
 
 impl Decoder for Http {
     fn step<R: Reader>(&mut self, side: Side, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
-        if self.pairing.switched.is_some() {
+        if self.pairing.has_switched() {
             return Ok(self.pairing.foreign(input.available(), out));
         }
         match side {

@@ -1,8 +1,7 @@
 //! Pairs responses with requests, and follows switches to protocols that are not decoded.
 
 use super::head::HttpMethod;
-use crate::limits;
-use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, PendingRequest, PendingRequests, Reader, Step};
+use overhead_decode::{Note, OpId, Out, PendingRequest, PendingRequests, Reader, Step};
 use overhead_model::Account::Unknown;
 use overhead_model::Outcome;
 
@@ -23,38 +22,30 @@ impl PendingRequest for HttpPending {
 #[derive(Debug, Default)]
 pub(super) struct HttpPairing {
     pub pending: PendingRequests<HttpPending>,
-    pub switched: Option<SwitchedProtocol>,
+    switched: Option<SwitchedProtocol>,
 }
 
 /// The protocol the connection switched to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SwitchedProtocol {
+struct SwitchedProtocol {
     name: &'static str,
     /// The operation its bytes are posted to, once there are any.
     op: Option<OpId>,
 }
 
 impl HttpPairing {
-    /// Adds a request. Fails if too many wait.
-    pub fn request<R: Reader>(&mut self, request: HttpPending, out: &Out<'_, R>) -> DecodeStep<()> {
-        if self.pending.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more requests wait for responses than can be kept"));
-        }
-        self.pending.push(request, out);
-        Ok(())
-    }
-
-    /// Returns the request that the response at the current position answers.
-    pub fn answer<R: Reader>(
-        &mut self,
-        out: &mut Out<'_, R>,
-        mut drop: impl FnMut(OpId, &mut Out<'_, R>),
-    ) -> Option<HttpPending> {
-        self.pending.answer(out, |pending, out| drop(pending.op, out)).copied()
+    /// Returns the protocol that the last request offers to switch to.
+    pub fn asked_to_switch(&self) -> Option<&'static str> {
+        self.pending.iter().next_back()?.switches_to
     }
 
     pub fn switch(&mut self, name: &'static str) {
         self.switched.get_or_insert(SwitchedProtocol { name, op: None });
+    }
+
+    #[inline]
+    pub fn has_switched(&self) -> bool {
+        self.switched.is_some()
     }
 
     /// Posts `len` bytes of the protocol switched to.

@@ -6,7 +6,7 @@
 
 use super::IncompleteRequest;
 use crate::limits;
-use overhead_decode::{DecodeStep, Malformed, Note, OpId, Out, PendingRequest, PendingRequests, Reader};
+use overhead_decode::{DecodeStep, Note, OpId, Out, PendingRequest, PendingRequests, Reader};
 use overhead_model::{Outcome, Side};
 
 /// Requests by the replies they may have.
@@ -244,7 +244,8 @@ impl Default for MemcachePairing {
 impl MemcachePairing {
     /// Returns whether no request waits and pairing is certain.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_idle() && self.silent.is_none()
+        let Self { pending, quiet: _, reach: _, excess: _, has_silent: _, silent } = self;
+        pending.is_idle() && silent.is_none()
     }
 
     /// Returns whether a quiet request waits, so that a reply must be identified by more than its position.
@@ -258,15 +259,12 @@ impl MemcachePairing {
         if self.quiet >= limits::QUIET && self.pending.front().is_some_and(|front| front.quiet) {
             self.pop(Outcome::NoReply, out);
         }
-        if self.pending.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more requests wait for answers than can be kept"));
-        }
+        self.pending.push_within(pending, "more requests wait for answers than can be kept", out)?;
         self.quiet += usize::from(pending.quiet);
         self.excess = self.excess.saturating_sub(SEARCHED_PER_REQUEST);
         if let Some(silent) = &mut self.silent {
             silent.followers += 1;
         }
-        self.pending.push(pending, out);
         Ok(())
     }
 

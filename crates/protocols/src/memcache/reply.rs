@@ -7,7 +7,7 @@ use overhead_model::{Account, Class, Outcome, Side};
 
 impl Memcache {
     pub(super) fn text_reply<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
-        let Some(line) = wire::line(input.bytes, &mut self.scanned[1])? else {
+        let Some(line) = crate::lines::line(input.bytes, &mut self.scanned[1])? else {
             return input.await_more("a line without an end").map(Some);
         };
         let (text, end) = wire::text(line);
@@ -19,8 +19,7 @@ impl Memcache {
             return Err(Malformed("an answer that is no line of text"));
         }
         input.advance(line.len() as u64);
-        // A line of the log that the client watches.
-        if self.is_watching && self.target.is_none() && (self.pairing.pending.is_empty() || text.starts_with(b"ts=")) {
+        if self.is_logged(text) {
             self.log(text, end, out);
             return Ok(None);
         }
@@ -70,6 +69,11 @@ impl Memcache {
         let left = left.ok_or(Malformed("the length of a value"))?;
         self.stages[1] = MemcacheStage::Value(PartialValue { left, account: Account::Data, has_end: true, is_last });
         Ok(())
+    }
+
+    /// Returns whether the line belongs to the log that a client watches.
+    fn is_logged(&self, text: &[u8]) -> bool {
+        self.is_watching && self.target.is_none() && (self.pairing.pending.is_empty() || text.starts_with(b"ts="))
     }
 
     fn log<R: Reader>(&self, text: &[u8], end: u64, out: &mut Out<'_, R>) {

@@ -19,12 +19,8 @@ const UNKNOWN: &str = "(unknown)";
 impl Memcache {
     /// Returns the class and the `via` of operations with this name.
     pub(super) fn label(&self, name: &str) -> (Class, &'static str) {
-        let class = match name {
-            "quit" | "bin quit" | "bin quitq" | "bin sasl_list_mechs" | "bin sasl_auth" | "bin sasl_step" => {
-                Class::Setup
-            }
-            _ => Class::Workload,
-        };
+        let is_setup = matches!(name, "quit" | "bin quit" | "bin quitq") || name.starts_with("bin sasl_");
+        let class = if is_setup { Class::Setup } else { Class::Workload };
         (class, if self.mode == Some(MemcacheEncoding::Binary) { "binary" } else { "text" })
     }
 
@@ -54,7 +50,7 @@ impl Memcache {
             self.stages[0] = MemcacheStage::Words(PartialLine { op, name, place: 1 });
             return Ok(None);
         }
-        let Some(line) = wire::line(input.bytes, &mut self.scanned[0])? else {
+        let Some(line) = crate::lines::line(input.bytes, &mut self.scanned[0])? else {
             return input.await_more("a line without an end").map(Some);
         };
         self.line(line, out)?;
@@ -122,7 +118,12 @@ impl Memcache {
             Some(command) => {
                 silent = command.is_silent(&words);
                 pending.quiet = command.name == "shutdown";
-                post_words(command, text, silent.then_some(words.count - 1), out);
+                let noreply = silent.then_some(words.count - 1);
+                wire::each_word(text, out, |place, word, out| match place {
+                    0 => out.post(Account::Query, "command", word.len() as u64),
+                    _ if Some(place) == noreply => out.post(Account::Query, "noreply", word.len() as u64),
+                    _ => command.role(place).post(word, out),
+                });
             }
             None => post_unknown(text, out),
         }
@@ -189,15 +190,6 @@ fn is_sound(ask: MemcacheRequestKind) -> bool {
 fn is_meta(ask: MemcacheRequestKind) -> bool {
     use MemcacheRequestKind::{MetaCount, MetaDebug, MetaDelete, MetaGet, MetaSet};
     matches!(ask, MetaGet | MetaSet | MetaDelete | MetaCount | MetaDebug)
-}
-
-/// Posts the words of a line; the word at index `noreply` is that option.
-fn post_words<R: Reader>(command: &Command, text: &[u8], noreply: Option<usize>, out: &mut Out<'_, R>) {
-    wire::each_word(text, out, |place, word, out| match place {
-        0 => out.post(Account::Query, "command", word.len() as u64),
-        _ if Some(place) == noreply => out.post(Account::Query, "noreply", word.len() as u64),
-        _ => command.role(place).post(word, out),
-    });
 }
 
 /// Posts a line that servers do not accept as a command.

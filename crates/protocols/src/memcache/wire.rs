@@ -1,10 +1,8 @@
 //! Command words and primitives of the text protocol.
 
 use super::pair::MemcacheRequestKind;
-use crate::limits;
-use overhead_decode::{DecodeStep, Free, Malformed, Out, Reader, near};
-use overhead_model::Account;
-use overhead_model::enum_with;
+use overhead_decode::{Free, Out, Reader};
+use overhead_model::{Account, enum_with};
 
 /// Longest key (`KEY_MAX_LENGTH`). A longer one is not followed by a value.
 pub(super) const KEY: usize = 250;
@@ -50,12 +48,8 @@ impl WordRole {
 
 /// Posts a word whose digits may vary if it has at most `digits` bytes. Any other byte could end it.
 pub fn post_word<R: Reader>(word: &[u8], account: Account, name: &'static str, digits: usize, out: &mut Out<'_, R>) {
-    let len = word.len() as u64;
-    if word.len() <= digits {
-        out.post_free(account, name, len, Free::Digits);
-    } else {
-        out.post(account, name, len);
-    }
+    let free = (word.len() <= digits).then_some(Free::Digits);
+    out.post_maybe_free(account, name, word.len() as u64, free);
 }
 
 #[derive(Debug)]
@@ -240,18 +234,6 @@ pub fn fingerprint(word: &[u8]) -> u64 {
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     (hash | 1) & (u64::MAX >> 1)
-}
-
-/// Returns a line with its LF or CRLF; `None` if it is incomplete. Skips the `scanned` bytes already searched. Fails if
-/// it is longer than any line.
-pub fn line<'a>(bytes: &'a [u8], scanned: &mut usize) -> DecodeStep<Option<&'a [u8]>> {
-    let from = (*scanned).min(bytes.len());
-    if let Some(end) = near::find(b'\n', bytes.get(from..).unwrap_or_default()) {
-        *scanned = 0;
-        return Ok(bytes.get(..=from + end));
-    }
-    *scanned = bytes.len();
-    if bytes.len() > limits::LINE { Err(Malformed("a line without an end")) } else { Ok(None) }
 }
 
 /// Splits a line into its text and the length of its end.

@@ -6,8 +6,7 @@ use super::walk::BodyWalk;
 use super::wire::{HEADER, Header, MORE_TO_COME, MongoOpcode, i32_at, u32_at};
 use crate::decompress::with_plain;
 use overhead_decode::{
-    Codec, Cursor, DecodeStep, FieldRead, Free, Input, Malformed, Note, OpId, OperationShares, Out, Reader, Step,
-    Weigher,
+    Codec, Cursor, DecodeStep, Free, Input, Malformed, Note, OpId, OperationShares, Out, Reader, Step, Weigher,
 };
 use overhead_model::Account::{self, Framing, Metadata};
 use overhead_model::{Outcome, Side};
@@ -138,7 +137,9 @@ impl Mongo {
         let body = input.after(COMPRESSED_HEADER);
         let len = message.header.len.saturating_sub(COMPRESSED_HEADER);
         let mut cursor = Cursor::new(input.after(HEADER), message.header.len - HEADER, out);
-        let whole = compressed_header(&mut cursor).is_ok();
+        let fields =
+            [(Framing, "original opcode", 4), (Framing, "uncompressed size", 4), (Framing, "compressor id", 1)];
+        let whole = cursor.skip_all(fields).is_ok();
         let Some(wrapped) = wrapped.filter(|_| whole) else {
             cursor.finish();
             self.walk_from(side, message, (MongoOpcode::Compressed, 0), false);
@@ -220,18 +221,8 @@ fn is_last(opcode: MongoOpcode, bytes: &[u8]) -> bool {
     }
 }
 
-fn compressed_header<R: Reader>(cursor: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
-    cursor.skip(4, Framing, "original opcode")?;
-    cursor.skip(4, Framing, "uncompressed size")?;
-    cursor.skip(1, Framing, "compressor id")
-}
-
 /// Returns the format of a `compressorId`.
 fn codec(compressor: u8) -> Option<Codec> {
-    match compressor {
-        1 => Some(Codec::Snappy),
-        2 => Some(Codec::Zlib),
-        3 => Some(Codec::Zstd),
-        _ => None,
-    }
+    let first = compressor.checked_sub(1)?;
+    [Codec::Snappy, Codec::Zlib, Codec::Zstd].get(usize::from(first)).copied()
 }

@@ -37,15 +37,10 @@ pub(super) struct MongoFacts {
 
 impl MongoFacts {
     pub fn clear(&mut self) {
-        let Self { flags, failed, streaming, oplog, documents, cursor_open, wire_version, .. } = self;
-        (*flags, *wire_version) = (0, None);
-        for fact in [failed, streaming, oplog, documents, cursor_open] {
-            *fact = false;
-        }
-        let Self { version, ferret_version, driver, driver_version, collection, name, .. } = self;
-        for text in [version, ferret_version, driver, driver_version, collection, name] {
-            text.clear();
-        }
+        let [mut collection, mut name] = [&mut self.collection, &mut self.name].map(std::mem::take);
+        collection.clear();
+        name.clear();
+        *self = Self { collection, name, ..Self::default() };
     }
 
     /// Sets the command's name once: the command inside `explain` does not replace it.

@@ -14,50 +14,44 @@ const RESERVED: FixedField = (4, Framing, "reserved");
 const CURSOR: FixedField = (8, Metadata, "cursor id");
 const LIMIT: FixedField = (4, Metadata, "number to return");
 
-/// NUL-terminated texts that name the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NameFields {
-    None,
-    /// `database.collection`
-    Namespace,
-    /// Database, then command.
-    Command,
-}
-
-/// Returns the fields before the names, the names, and the fields after them.
-fn layout(opcode: MongoOpcode) -> (&'static [FixedField], NameFields, &'static [FixedField]) {
+/// Returns the fields before the names of the target, the number of names, and the fields after them. One name is
+/// `database.collection`; two are database and command. Each ends in NUL. The last part is the name of the operation, if the
+/// opcode names it.
+fn layout(opcode: MongoOpcode) -> (&'static [FixedField], usize, &'static [FixedField], &'static [u8]) {
     match opcode {
-        MongoOpcode::Msg => (&[FLAGS], NameFields::None, &[]),
+        MongoOpcode::Msg => (&[FLAGS], 0, &[], b""),
         MongoOpcode::Reply => {
             const REPLY: &[FixedField] =
                 &[FLAGS, CURSOR, (4, Metadata, "starting from"), (4, Framing, "number returned")];
-            (REPLY, NameFields::None, &[])
+            (REPLY, 0, &[], b"")
         }
-        MongoOpcode::Query => (&[FLAGS], NameFields::Namespace, &[(4, Metadata, "number to skip"), LIMIT]),
-        MongoOpcode::Insert => (&[FLAGS], NameFields::Namespace, &[]),
-        MongoOpcode::Update | MongoOpcode::Delete => (&[RESERVED], NameFields::Namespace, &[FLAGS]),
-        MongoOpcode::GetMore => (&[RESERVED], NameFields::Namespace, &[LIMIT, CURSOR]),
-        MongoOpcode::KillCursors => (&[RESERVED, (4, Framing, "cursor count")], NameFields::None, &[]),
-        MongoOpcode::Command => (&[], NameFields::Command, &[]),
-        MongoOpcode::CommandReply | MongoOpcode::OldMsg | MongoOpcode::Compressed => (&[], NameFields::None, &[]),
+        MongoOpcode::Query => (&[FLAGS], 1, &[(4, Metadata, "number to skip"), LIMIT], b"find"),
+        MongoOpcode::Insert => (&[FLAGS], 1, &[], b"insert"),
+        MongoOpcode::Update => (&[RESERVED], 1, &[FLAGS], b"update"),
+        MongoOpcode::Delete => (&[RESERVED], 1, &[FLAGS], b"delete"),
+        MongoOpcode::GetMore => (&[RESERVED], 1, &[LIMIT, CURSOR], b"getMore"),
+        MongoOpcode::KillCursors => (&[RESERVED, (4, Framing, "cursor count")], 0, &[], b"killCursors"),
+        MongoOpcode::OldMsg => (&[], 0, &[], b"msg"),
+        MongoOpcode::Command => (&[], 2, &[], b""),
+        MongoOpcode::CommandReply | MongoOpcode::Compressed => (&[], 0, &[], b""),
     }
 }
 
 /// Posts the fields together, then opens what follows them.
 pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
-    let (before, names, after) = layout(walk.opcode);
+    let (before, names, after, operation) = layout(walk.opcode);
     let here = cursor.peek();
     let [lead, trail] = [before, after].map(|parts| parts.iter().map(|(len, _, _)| len).sum::<u64>());
     let room = walk.left().checked_sub(lead + trail).ok_or(BodyStop::Damaged)?;
-    let texts = texts(names, here, lead, room)?;
-    let all = lead + trail + texts.iter().flatten().map(|text| text.len() as u64 + 1).sum::<u64>();
+    let texts = texts(names, here, lead as usize, room)?;
+    let all = lead + trail + texts.iter().map(|text| text.len() as u64 + 1).sum::<u64>();
     if (here.len() as u64) < all {
         return Err(BodyStop::Wait);
     }
     parts(walk, cursor, before)?;
-    match (names, texts) {
-        (NameFields::Namespace, [Some(name), _]) => namespace(walk, cursor, name)?,
-        (NameFields::Command, [Some(database), Some(command)]) => {
+    match texts[..] {
+        [name] => namespace(walk, cursor, name)?,
+        [database, command] => {
             walk.put(cursor, (Metadata, "database", database.len() as u64))?;
             walk.put(cursor, (Framing, "terminator", 1))?;
             walk.put(cursor, (Query, "command name", command.len() as u64))?;
@@ -67,23 +61,20 @@ pub fn fixed<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>)
         _ => {}
     }
     parts(walk, cursor, after)?;
-    read(walk, here);
+    read(walk, here, operation);
     open(walk, cursor)
 }
 
-/// Returns the texts that start at `at` and take at most `room` bytes.
-fn texts(names: NameFields, here: &[u8], at: u64, room: u64) -> Result<[Option<&[u8]>; 2], BodyStop> {
-    let at = at as usize;
-    if names == NameFields::None {
-        return Ok([None, None]);
+/// Returns `count` texts that start at `at` and take at most `room` bytes.
+fn texts(count: usize, here: &[u8], mut at: usize, mut room: u64) -> Result<Vec<&[u8]>, BodyStop> {
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        let text = c_string(here, at, room)?;
+        room = room.checked_sub(text.len() as u64 + 1).ok_or(BodyStop::Damaged)?;
+        at += text.len() + 1;
+        texts.push(text);
     }
-    let first = c_string(here, at, room)?;
-    if names == NameFields::Namespace {
-        return Ok([Some(first), None]);
-    }
-    let room = room.checked_sub(first.len() as u64 + 1).ok_or(BodyStop::Damaged)?;
-    let second = c_string(here, at + first.len() + 1, room)?;
-    Ok([Some(first), Some(second)])
+    Ok(texts)
 }
 
 fn parts<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>, parts: &'static [FixedField]) -> Walked {
@@ -110,7 +101,7 @@ fn namespace<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>,
     walk.put(cursor, (Framing, "terminator", 1))
 }
 
-fn read(walk: &mut BodyWalk, here: &[u8]) {
+fn read(walk: &mut BodyWalk, here: &[u8], operation: &[u8]) {
     let facts = &mut walk.facts;
     match walk.opcode {
         MongoOpcode::Msg | MongoOpcode::Query => facts.flags = u32_at(here, 0).unwrap_or_default(),
@@ -121,29 +112,19 @@ fn read(walk: &mut BodyWalk, here: &[u8]) {
         }
         _ => {}
     }
-    let name: &[u8] = match walk.opcode {
-        MongoOpcode::Query if facts.documents => b"find",
-        MongoOpcode::Insert => b"insert",
-        MongoOpcode::Update => b"update",
-        MongoOpcode::Delete => b"delete",
-        MongoOpcode::GetMore => b"getMore",
-        MongoOpcode::KillCursors => b"killCursors",
-        MongoOpcode::OldMsg => b"msg",
-        _ => return,
-    };
-    facts.set_name(name);
+    // `OP_QUERY` also carries commands, which have names of their own.
+    if !operation.is_empty() && (facts.documents || walk.opcode != MongoOpcode::Query) {
+        facts.set_name(operation);
+    }
 }
 
 /// Opens the documents, or queues the rest for posting as it is.
 fn open<R: Reader>(walk: &mut BodyWalk, cursor: &mut Cursor<'_, '_, '_, R>) -> Walked {
     let (lead, role) = match walk.opcode {
         MongoOpcode::Msg => return walk.open_sections(cursor.out()),
-        MongoOpcode::KillCursors => {
-            walk.push(walk.left(), Metadata, "cursor ids");
-            return Ok(());
-        }
-        MongoOpcode::OldMsg => {
-            walk.push(walk.left(), Metadata, "text");
+        MongoOpcode::KillCursors | MongoOpcode::OldMsg => {
+            let field = if walk.opcode == MongoOpcode::OldMsg { "text" } else { "cursor ids" };
+            walk.push(walk.left(), Metadata, field);
             return Ok(());
         }
         MongoOpcode::Query if walk.facts.documents => (DocumentRole::Selector, DocumentRole::Shape),

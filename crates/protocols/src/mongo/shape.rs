@@ -43,17 +43,6 @@ struct ShapeLevel {
     before: Option<(usize, usize)>,
 }
 
-/// The kind of a range that opens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ShapeOpening {
-    Document,
-    Array,
-    /// A document outside any element.
-    Bare,
-    /// A sequence of documents or sections.
-    Several,
-}
-
 impl CommandShape {
     /// Resets for the next message; `is_wanted` if its statement is wanted.
     pub fn clear(&mut self, is_wanted: bool) {
@@ -125,18 +114,17 @@ impl CommandShape {
         }
     }
 
-    /// Opens a range whose content has `role`.
-    pub fn open(&mut self, opens: ShapeOpening, role: DocumentRole) {
+    /// Opens a range whose content has `role`; `is_bare` if it is a document outside any element.
+    pub fn open(&mut self, is_array: bool, is_bare: bool, role: DocumentRole) {
         if self.is_off {
             return;
         }
-        let is_alone = opens == ShapeOpening::Bare
-            && matches!(role, DocumentRole::Selector | DocumentRole::Expression | DocumentRole::Shape);
+        let is_alone =
+            is_bare && matches!(role, DocumentRole::Selector | DocumentRole::Expression | DocumentRole::Shape);
         if is_alone {
             self.text.push(' ');
         }
         let is_shown = std::mem::take(&mut self.is_next_shown) || is_alone;
-        let is_array = opens == ShapeOpening::Array;
         let is_update = std::mem::take(&mut self.is_next_update);
         let start = self.text.len();
         if is_shown {
@@ -195,21 +183,20 @@ fn push_name(name: &[u8], text: &mut String) {
 }
 
 /// Commands that name a collection. Others may name a user instead.
-const OF_COLLECTION: WordsByLength = WordsByLength(&[
-    "",
-    "",
-    "",
-    "",
-    "find drop",
-    "count",
-    "insert update delete create",
-    "getMore explain collMod compact",
-    "distinct validate",
-    "aggregate mapReduce collStats",
-    "",
-    "killCursors dropIndexes listIndexes",
-    "",
-    "findAndModify findandmodify createIndexes",
-    "",
-    "convertToCapped",
-]);
+const OF_COLLECTION: WordsByLength = WordsByLength(
+    4,
+    &[
+        "find drop",
+        "count",
+        "insert update delete create",
+        "getMore explain collMod compact",
+        "distinct validate",
+        "aggregate mapReduce collStats",
+        "",
+        "killCursors dropIndexes listIndexes",
+        "",
+        "findAndModify findandmodify createIndexes",
+        "",
+        "convertToCapped",
+    ],
+);

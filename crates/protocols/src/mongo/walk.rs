@@ -6,7 +6,7 @@
 use super::element::{BsonElement, c_string, length};
 use super::facts::MongoFacts;
 use super::roles::{self, DocumentRole};
-use super::shape::{CommandShape, ShapeOpening};
+use super::shape::CommandShape;
 use super::wire::{self, BsonLayout, EMPTY_DOCUMENT, MongoOpcode};
 use crate::limits;
 use overhead_decode::{Cursor, Field, Free, Note, Out, Reader};
@@ -129,10 +129,7 @@ impl BodyWalk {
     /// Leaves the rest of the body undecoded.
     pub fn give_up<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         out.note(Note::UndecodedMessage);
-        for _ in 0..self.ranges.len() {
-            out.leave();
-        }
-        self.ranges.clear();
+        self.ranges.drain(..).for_each(|_| out.leave());
         self.pieces.clear();
         self.shape.give_up();
         self.started = true;
@@ -269,15 +266,8 @@ impl BodyWalk {
     fn enter<R: Reader>(&mut self, out: &mut Out<'_, R>, kind: RangeKind, role: DocumentRole, end: u64) {
         let is_value =
             self.ranges.last().is_some_and(|outer| matches!(outer.kind, RangeKind::Document | RangeKind::Array));
-        let opens = match kind {
-            RangeKind::Array => ShapeOpening::Array,
-            RangeKind::Document if is_value => ShapeOpening::Document,
-            RangeKind::Document => ShapeOpening::Bare,
-            RangeKind::Documents | RangeKind::Sections => ShapeOpening::Several,
-        };
-        self.shape.open(opens, role);
-        let first = true;
-        let range = BodyRange { kind, role, first, end };
+        self.shape.open(kind == RangeKind::Array, kind == RangeKind::Document && !is_value, role);
+        let range = BodyRange { kind, role, first: true, end };
         out.enter(range.group());
         self.ranges.push(range);
     }
@@ -308,12 +298,11 @@ impl BodyWalk {
 
     fn section<R: Reader>(&mut self, cursor: &mut Cursor<'_, '_, '_, R>, range: BodyRange) -> Walked {
         let here = cursor.peek();
-        let room = range.end - self.pos;
+        let (room, is_request) = (range.end - self.pos, self.side == Some(Side::Request));
         match here.first() {
             None => Err(BodyStop::Wait),
             Some(0) => {
-                let asks = self.side == Some(Side::Request);
-                let role = if asks { DocumentRole::Command } else { DocumentRole::Reply };
+                let role = if is_request { DocumentRole::Command } else { DocumentRole::Reply };
                 let len = length(here, 1, EMPTY_DOCUMENT, room - 1)?;
                 self.put(cursor, (Framing, "section kind", 1))?;
                 self.open_document(cursor, RangeKind::Document, role, len)
@@ -322,10 +311,7 @@ impl BodyWalk {
                 let len = length(here, 1, 4, room - 1)?;
                 let name = c_string(here, 5, len.checked_sub(4).ok_or(BodyStop::Damaged)?)?;
                 let end = self.pos + 1 + len;
-                let role = match self.side {
-                    Some(Side::Request) => roles::option(name).child,
-                    _ => DocumentRole::Document,
-                };
+                let role = if is_request { roles::option(name).child } else { DocumentRole::Document };
                 self.put(cursor, (Framing, "section kind", 1))?;
                 self.put(cursor, (Framing, "section length", 4))?;
                 self.put(cursor, (Metadata, "sequence identifier", name.len() as u64))?;
@@ -412,8 +398,10 @@ impl BodyWalk {
             BsonLayout::Array => RangeKind::Array,
             _ => RangeKind::Document,
         };
-        let child = element.field.child;
-        let role = if child == DocumentRole::Batch { self.batch } else { child };
+        let role = match element.field.child {
+            DocumentRole::Batch => self.batch,
+            role => role,
+        };
         self.open_document(cursor, kind, role, len)
     }
 

@@ -1,7 +1,6 @@
 //! Constants and primitives: message headers, opcodes, BSON element types.
 
-use overhead_model::Side;
-use overhead_model::enum_with;
+use overhead_model::{Side, enum_with};
 
 pub(super) const HEADER: u64 = 16;
 

@@ -125,31 +125,22 @@ fn inside_of(code: u8, len: u64, inside: &[u8]) -> MessageBoundary {
             let end = inside.iter().position(|&byte| byte == 0);
             text(end.map_or(len, |end| end as u64), inside)
         }
-        command::STMT_EXECUTE => match inside.get(4..9) {
-            Some([flags, 1, 0, 0, 0]) => MessageBoundary::yes_if(*flags < 16),
-            None => MessageBoundary::More,
-            _ => MessageBoundary::No,
-        },
+        command::STMT_EXECUTE => starts(inside, |start: &[u8; 9]| matches!(start, [_, _, _, _, 0..16, 1, 0, 0, 0])),
         // A small row count, and a small statement id.
-        command::STMT_FETCH => match inside {
-            [_, _, _, 0, _, _, _, 0, ..] => MessageBoundary::Yes,
-            _ => MessageBoundary::more_if(inside.len() < 8),
-        },
+        command::STMT_FETCH => starts(inside, |start: &[u8; 8]| matches!(start, [_, _, _, 0, _, _, _, 0])),
         // A small statement id.
-        command::STMT_CLOSE | command::STMT_RESET => match inside {
-            [_, _, _, 0, ..] => MessageBoundary::Yes,
-            _ => MessageBoundary::more_if(inside.len() < 4),
-        },
-        27 => match inside {
-            [0 | 1, 0, ..] => MessageBoundary::Yes,
-            _ => MessageBoundary::more_if(inside.len() < 2),
-        },
-        command::STMT_SEND_LONG_DATA | command::STMT_BULK_EXECUTE => match inside {
-            [_, _, 0, 0, _, 0, ..] => MessageBoundary::yes_if(len < FULL),
-            _ => MessageBoundary::more_if(inside.len() < 6),
-        },
+        command::STMT_CLOSE | command::STMT_RESET => starts(inside, |start: &[u8; 4]| start[3] == 0),
+        27 => starts(inside, |start: &[u8; 2]| matches!(start, [0 | 1, 0])),
+        command::STMT_SEND_LONG_DATA | command::STMT_BULK_EXECUTE => {
+            starts(inside, |start: &[u8; 6]| matches!(start, [_, _, 0, 0, _, 0]) && len < FULL)
+        }
         _ => MessageBoundary::yes_if(len == 1),
     }
+}
+
+/// Checks the first bytes.
+fn starts<const N: usize>(bytes: &[u8], is_right: impl Fn(&[u8; N]) -> bool) -> MessageBoundary {
+    bytes.first_chunk().map(is_right).into()
 }
 
 /// Returns whether `len` bytes are text, judging by the available ones.
@@ -236,17 +227,13 @@ fn ok_boundary(len: u64, payload: &[u8], is_awaited: bool) -> MessageBoundary {
     let inside = usize::try_from(left.unwrap_or_default()).unwrap_or(usize::MAX).min(9);
     let is_text = info.iter().take(inside).skip(1).all(|byte| *byte >= b' ');
     // More warnings are implausible.
+    let is_tracked = flags & wire::status::SESSION_STATE_CHANGED != 0;
     match left.filter(|_| warnings < 0x1000) {
         Some(0) => MessageBoundary::yes_if(
             is_awaited || flags & (wire::status::IN_TRANSACTION | wire::status::AUTOCOMMIT) != 0,
         ),
-        Some(left @ 1..4096) if flags & wire::status::SESSION_STATE_CHANGED != 0 => {
-            if is_awaited {
-                MessageBoundary::Yes
-            } else {
-                tracks(left, info)
-            }
-        }
+        Some(1..4096) if is_tracked && is_awaited => MessageBoundary::Yes,
+        Some(left @ 1..4096) if is_tracked => tracks(left, info),
         Some(left @ 1..1024) if is_text && (info.len() as u64) < left.min(9) => MessageBoundary::More,
         Some(1..1024) => MessageBoundary::yes_if(is_text),
         _ => MessageBoundary::No,

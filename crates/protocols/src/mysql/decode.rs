@@ -188,12 +188,8 @@ impl PlainDecoder {
 
     /// Opens an operation and charges it. Drops waiting operations that must have been answered unseen.
     fn begin_operation<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
-        if self.may_be_over() {
-            self.end_without_eof();
-            self.answered(out);
-        }
-        if self.pairing.is_unsure && !self.pairing.queue.is_empty() && self.pairing.queue.is_serial() {
-            // They must have been answered unseen, as clients wait for replies.
+        self.end_if_over(out);
+        if self.pairing.is_given_up() {
             self.abandon(out);
         } else if self.pairing.is_stray() {
             // Clients wait for replies, so this one is complete.
@@ -210,7 +206,7 @@ impl PlainDecoder {
         packet: MysqlPacket<'_>,
         out: &mut Out<'_, R>,
     ) {
-        if let Some(front) = self.pairing.queue.front_mut() {
+        if let Some(front) = self.pairing.front() {
             out.charge(front.op);
         }
         let mut c = packet.begin(out);
@@ -224,7 +220,7 @@ impl PlainDecoder {
         let payload = packet.input.bytes.get(HEADER as usize..).unwrap_or_default();
         let requests_tls = handshake::requests_tls(payload, packet.len);
         let is_greeted =
-            self.pairing.queue.front_mut().filter(|front| front.kind == ExpectedResponse::Login).map(|front| front.op);
+            self.pairing.front().filter(|front| front.kind == ExpectedResponse::Login).map(|front| front.op);
         let op = match is_greeted {
             Some(op) => op,
             None => self.start(out)?,
@@ -271,9 +267,8 @@ impl PlainDecoder {
     }
 
     fn response<R: Reader>(&mut self, packet: MysqlPacket<'_>, out: &mut Out<'_, R>) -> DecodeStep {
-        if self.may_be_over() && !(packet.first == Some(wire::EOF) && packet.len <= wire::EOF_LENGTH) {
-            self.end_without_eof();
-            self.answered(out);
+        if !packet.is_eof() {
+            self.end_if_over(out);
         }
         if self.stage == ResponseStage::Blind && packet.sequence == 1 && self.pairing.queue.len() > 1 {
             self.drop_front(out);
@@ -297,7 +292,7 @@ impl PlainDecoder {
             LoginPhase::Start => is_greeting || packet.first == Some(wire::ERR),
             LoginPhase::Begun => is_greeting && boundary::is_greeting(packet.input.bytes),
         };
-        let next = match self.pairing.queue.front_mut() {
+        let next = match self.pairing.front() {
             None if is_start => {
                 self.phase = LoginPhase::Start;
                 self.start(out)?;
@@ -326,7 +321,7 @@ impl PlainDecoder {
     /// Returns whether the next server packet should start a reply.
     fn awaits_start(&mut self) -> bool {
         let is_first = self.stage == ResponseStage::First && self.rest_of_row.is_none();
-        is_first && self.pairing.queue.front_mut().is_none_or(|front| !front.is_answered)
+        is_first && self.pairing.front().is_none_or(|front| !front.is_answered)
     }
 
     /// Returns whether the next server packet should start the reply to a command.
@@ -335,7 +330,7 @@ impl PlainDecoder {
         let is_command = |front: &mut MysqlPending| {
             !front.is_answered && !matches!(front.kind, ExpectedResponse::Login | ExpectedResponse::ChangeUser)
         };
-        is_first && self.pairing.queue.front_mut().is_some_and(is_command)
+        is_first && self.pairing.front().is_some_and(is_command)
     }
 
     /// Posts a packet of the server to the charged operation.
@@ -374,14 +369,14 @@ impl PlainDecoder {
             (ResponseStage::Rows, Some(first)) if first != wire::EOF => ResponseProgress::More,
             _ => {
                 self.stage = ResponseStage::Blind;
-                self.pairing.is_unsure |= !self.pairing.queue.is_empty();
+                self.pairing.mark_unsure();
                 ResponseProgress::More
             }
         }
     }
 
     /// Ends the first reply in the queue.
-    fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+    pub(super) fn answered<R: Reader>(&mut self, out: &mut Out<'_, R>) {
         self.stage = ResponseStage::First;
         self.rest_of_row = None;
         let Some(done) = self.pairing.answered(out) else { return };
@@ -421,7 +416,7 @@ impl PlainDecoder {
     }
 
     fn drop_front<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        let op = self.pairing.queue.front_mut().map(|front| front.op);
+        let op = self.pairing.front().map(|front| front.op);
         if let Some(rest) = self.rest_of_command.as_mut().filter(|rest| rest.is_answered && rest.op == op) {
             rest.op = None;
         }
@@ -441,10 +436,7 @@ impl PlainDecoder {
     }
 
     pub fn end<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        if self.may_be_over() {
-            self.end_without_eof();
-            self.answered(out);
-        }
+        self.end_if_over(out);
         self.pairing.finish(out);
     }
 

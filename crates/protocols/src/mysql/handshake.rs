@@ -114,11 +114,10 @@ pub(super) fn fixed<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead<u64> 
 pub(super) fn login<R: Reader>(c: &mut Cursor<'_, '_, '_, R>, capabilities: u64) -> FieldRead {
     let has = |flag| capabilities & flag != 0;
     nul_text(c, Account::Metadata, "user name")?;
-    if !has(capability::PROTOCOL_41) {
-        nul_text(c, Account::Metadata, "authentication data")?;
-    } else if has(capability::LENENC_AUTH) {
+    let is_new = has(capability::PROTOCOL_41);
+    if is_new && has(capability::LENENC_AUTH) {
         optional(c, |c| lenenc_text(c, Account::Metadata, "authentication data").map(|_| ()))?;
-    } else if has(capability::SECURE_CONNECTION) {
+    } else if is_new && has(capability::SECURE_CONNECTION) {
         optional(c, counted_authentication)?;
     } else {
         nul_text(c, Account::Metadata, "authentication data")?;

@@ -3,7 +3,6 @@
 //! The server answers commands in order, so a queue pairs exactly, pipelines included. The handshake is an operation
 //! started by the server.
 
-use crate::limits;
 use crate::statement::StatementSummary;
 use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, Reader};
 use overhead_model::{Class, Outcome};
@@ -74,13 +73,19 @@ pub(super) struct MysqlPairing {
     /// Client packets without counterpart.
     stray: Option<OpId>,
     /// Queued operations may have been answered unseen.
-    pub is_unsure: bool,
+    is_unsure: bool,
 }
 
 impl MysqlPairing {
     pub fn is_idle(&self) -> bool {
         let Self { queue, stray, is_unsure } = self;
         queue.is_idle() && stray.is_none() && !is_unsure
+    }
+
+    /// Returns the operation that the next server packet answers.
+    #[inline]
+    pub fn front(&mut self) -> Option<&mut MysqlPending> {
+        self.queue.front_mut()
     }
 
     #[inline]
@@ -101,6 +106,11 @@ impl MysqlPairing {
         }
     }
 
+    /// Returns whether waiting operations must have been answered unseen, given that clients wait for replies.
+    pub fn is_given_up(&self) -> bool {
+        self.is_unsure && !self.queue.is_empty() && self.queue.is_serial()
+    }
+
     /// Opens an operation for a command and charges it.
     pub fn open<R: Reader>(&mut self, out: &mut Out<'_, R>) -> OpId {
         self.end_stray(out);
@@ -116,10 +126,8 @@ impl MysqlPairing {
         kind: ExpectedResponse,
         out: &Out<'_, R>,
     ) -> DecodeStep<&mut MysqlPending> {
-        if self.queue.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more requests without a response than are followed"));
-        }
-        self.queue.push(MysqlPending::new(op, kind), out);
+        let pending = MysqlPending::new(op, kind);
+        self.queue.push_within(pending, "more requests without a response than are followed", out)?;
         self.queue.iter_mut().next_back().ok_or(Malformed("a queue that keeps nothing"))
     }
 
@@ -166,11 +174,15 @@ impl MysqlPairing {
         }
     }
 
+    /// A reply could not be decoded: waiting operations may be answered unseen.
+    pub fn mark_unsure(&mut self) {
+        self.is_unsure |= !self.queue.is_empty();
+    }
+
     /// Drops all waiting operations, whose replies will not be seen.
     pub fn drop_all<R: Reader>(&mut self, out: &mut Out<'_, R>) {
-        for pending in self.queue.drain() {
-            let is_stray = pending.outcome == Outcome::NoReply;
-            out.close(pending.op, if is_stray { Outcome::NoReply } else { Outcome::Unanswered });
+        while !self.queue.is_empty() {
+            self.drop_front(out);
         }
         self.is_unsure = false;
     }

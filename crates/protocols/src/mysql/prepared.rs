@@ -4,7 +4,7 @@ use super::decode::PlainDecoder;
 use super::pair::MysqlPending;
 use super::response::{MysqlPacket, ReplyRead, ResponseProgress, ResponseStage, eof};
 use super::session::MysqlStatement;
-use overhead_decode::{Cursor, Reader, Short};
+use overhead_decode::{Cursor, Out, Reader, Short};
 use overhead_model::Account;
 
 impl PlainDecoder {
@@ -92,14 +92,13 @@ impl PlainDecoder {
         ResponseProgress::Done
     }
 
-    /// Returns whether the first reply is complete unless an `EOF` packet follows.
-    pub(super) fn may_be_over(&self) -> bool {
-        self.stage == ResponseStage::Prepared && self.session.has_eof().is_none()
-    }
-
-    /// Ends the first reply, as no `EOF` packet followed.
-    pub(super) fn end_without_eof(&mut self) {
-        self.tell_eof(false);
-        self.statement_defined();
+    /// Ends the first reply if it is complete unless an `EOF` packet follows, which does not.
+    #[inline]
+    pub(super) fn end_if_over<R: Reader>(&mut self, out: &mut Out<'_, R>) {
+        if self.stage == ResponseStage::Prepared && self.session.has_eof().is_none() {
+            self.tell_eof(false);
+            self.statement_defined();
+            self.answered(out);
+        }
     }
 }

@@ -51,7 +51,7 @@ impl PlainDecoder {
         (pending.statement, pending.is_unseen) = (sent.statement, sent.is_unseen);
         pending.resets = matches!(code, command::RESET_CONNECTION | command::CHANGE_USER);
         pending.prepares = sent.prepares;
-        if code == command::CLONE && self.pairing.queue.len() <= 1 {
+        if code == command::CLONE && self.pairing.queue.len() == 1 {
             self.stage = ResponseStage::Cloning;
         }
         Ok(sent.rest)

@@ -7,8 +7,7 @@ use super::values::{self, PgTypeShape};
 use super::wire::{CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, c_text, formats};
 use super::{PgPhase, Pgwire, copy};
 use crate::statement::{StatementDialect, StatementSummary, StatementText as Asked};
-use overhead_decode::near;
-use overhead_decode::{Cursor, DecodeStep, FieldRead, Input, Out, Reader};
+use overhead_decode::{Cursor, DecodeStep, FieldRead, Input, Out, Reader, near};
 use overhead_model::{Account, Class, Outcome, Side};
 
 /// Authentication requests (`AuthenticationSASL`, …) that the client's next message answers.
@@ -81,19 +80,6 @@ fn parameters<R: Reader>(state: &mut Pgwire, c: &mut Cursor<'_, '_, '_, R>) -> F
     c.skip(c.remaining(), Account::Framing, "terminator")
 }
 
-impl Pgwire {
-    /// Reports the client's name for itself; only the first one counts.
-    pub(super) fn name_client<R: Reader>(&mut self, name: &[u8], out: &mut Out<'_, R>) {
-        if let Ok(name) = std::str::from_utf8(name)
-            && !name.is_empty()
-            && !self.pairing.facts.client_named
-        {
-            self.pairing.facts.client_named = true;
-            out.software(Side::Request, name);
-        }
-    }
-}
-
 /// A complete message, as far as it was captured.
 #[derive(Clone, Copy)]
 pub(super) struct PgMessage<'a> {
@@ -131,6 +117,17 @@ pub fn only_text<'a, R: Reader>(
 }
 
 impl Pgwire {
+    /// Reports the client's name for itself; only the first one counts.
+    pub(super) fn name_client<R: Reader>(&mut self, name: &[u8], out: &mut Out<'_, R>) {
+        if let Ok(name) = std::str::from_utf8(name)
+            && !name.is_empty()
+            && !self.pairing.facts.client_named
+        {
+            self.pairing.facts.client_named = true;
+            out.software(Side::Request, name);
+        }
+    }
+
     pub(super) fn client_message<R: Reader>(&mut self, message: PgMessage<'_>, out: &mut Out<'_, R>) -> DecodeStep<()> {
         match message.kind {
             b'Q' => self.query(message, out),
@@ -211,7 +208,7 @@ impl Pgwire {
             session.set_parameters(id, types);
             Ok(asked)
         });
-        self.pairing.set_prepared(unit, prepared);
+        self.pairing.set_statement(unit, prepared, true);
         self.pairing.expect(PgExpectedReply::to(PgRequest::Parse, unit), out)
     }
 
@@ -269,7 +266,7 @@ impl Pgwire {
         });
         let described = statement.and_then(|id| self.pairing.session.statement(id)).map(|of| of.summary.text.clone());
         if let Some(text) = closed.or(described) {
-            self.pairing.set_managed(unit, text);
+            self.pairing.set_statement(unit, text, false);
         }
         self.pairing.expect(PgExpectedReply { statement, ..PgExpectedReply::to(request, unit) }, out)
     }

@@ -5,11 +5,22 @@ use super::pair::{PgPairing, PgRequest};
 use super::wire::{self, HEADER};
 use super::{PgPhase, Pgwire};
 use crate::{SharedContext, limits};
-use overhead_decode::near;
-use overhead_decode::{Cursor, DecodeStep, FieldRead, Input, Malformed, OpId, Out, Reader, Step};
+use overhead_decode::{Cursor, DecodeStep, FieldRead, Input, Malformed, OpId, Out, Reader, Step, near};
 use overhead_model::{Account, Class, Outcome};
 
 impl Pgwire {
+    /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
+    pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
+        let mut pairing = PgPairing::new(mid_stream);
+        pairing.session.given = shared.given.clone();
+        Self {
+            phase: if mid_stream { PgPhase::Messages } else { PgPhase::Startup },
+            is_started: false,
+            pairing,
+            states: super::idle::PgIdleStates::default(),
+        }
+    }
+
     pub(super) fn request<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         match (self.phase, input.bytes.first()) {
             (_, None) => Ok(Step::More),
@@ -90,11 +101,8 @@ impl Pgwire {
     fn old_error<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         let line = input.bytes.get(..limits::LINE).unwrap_or(input.bytes);
         let Some(end) = near::find(0, line) else {
-            return if line.len() == limits::LINE {
-                Err(Malformed("an error text without an end"))
-            } else {
-                Ok(Step::More)
-            };
+            let is_endless = line.len() == limits::LINE;
+            return if is_endless { Err(Malformed("an error text without an end")) } else { Ok(Step::More) };
         };
         let front = self.answer_front(out);
         out.enter("error");
@@ -155,18 +163,4 @@ impl Pgwire {
 #[inline(always)]
 pub fn header<R: Reader>(c: &mut Cursor<'_, '_, '_, R>) -> FieldRead {
     c.skip_all([(Account::Framing, "message type", 1), (Account::Framing, "message length", 4)])
-}
-
-impl Pgwire {
-    /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
-    pub fn sharing(mid_stream: bool, shared: &SharedContext) -> Self {
-        let mut pairing = PgPairing::new(mid_stream);
-        pairing.session.given = shared.given.clone();
-        Self {
-            phase: if mid_stream { PgPhase::Messages } else { PgPhase::Startup },
-            is_started: false,
-            pairing,
-            states: super::idle::PgIdleStates::default(),
-        }
-    }
 }

@@ -16,7 +16,14 @@ const RANGE_FLAGS: u8 = 0x1f;
 #[inline(never)]
 pub fn may_be_structured(bytes: &[u8], len: u64, binary: bool) -> bool {
     let bytes = usize::try_from(len).ok().and_then(|len| bytes.get(..len)).unwrap_or(bytes);
-    if binary { in_binary(bytes, len) } else { in_text(bytes) }
+    if !binary {
+        let mut literal = PgLiteralProbe::default();
+        literal.read(bytes);
+        return literal.is_structured();
+    }
+    let walk = || PgBinaryProbe { rest: bytes, left: len };
+    let verdicts = || [walk().array(), walk().composite(), walk().range(), walk().multirange()];
+    len >= 5 && bytes.len() >= 5 && verdicts().into_iter().any(|verdict| verdict.unwrap_or_else(|verdict| verdict))
 }
 
 /// Marks the bytes of a value of unknown type, posted next, that cannot make it look structured.
@@ -41,20 +48,6 @@ pub fn free_plain<R: Reader>(bytes: &[u8], len: u64, binary: bool, out: &mut Out
 fn range_bounds(flags: u8) -> Option<u64> {
     let bounds = u64::from(flags & 0x8 == 0) + u64::from(flags & 0x10 == 0);
     (flags <= RANGE_FLAGS && flags & 1 == 0 && bounds > 0).then_some(bounds)
-}
-
-fn in_text(text: &[u8]) -> bool {
-    let mut literal = PgLiteralProbe::default();
-    literal.read(text);
-    literal.is_structured()
-}
-
-/// Returns whether the captured bytes read as an array, a composite or a range that is not empty. Layouts:
-/// [`super::values`].
-fn in_binary(bytes: &[u8], len: u64) -> bool {
-    let walk = || PgBinaryProbe { rest: bytes, left: len };
-    let verdicts = || [walk().array(), walk().composite(), walk().range(), walk().multirange()];
-    len >= 5 && bytes.len() >= 5 && verdicts().into_iter().any(|verdict| verdict.unwrap_or_else(|verdict| verdict))
 }
 
 /// Reads a binary value tentatively. Its errors are verdicts: `false` for a value that cannot be of this kind, `true`

@@ -330,16 +330,10 @@ impl PgPairing {
         }
     }
 
-    /// Sets the statement that a unit prepares; executing one replaces it.
-    pub fn set_prepared(&mut self, id: PgUnitId, statement: StatementText) {
-        if let Some(unit) = self.unit(id) {
-            unit.statement = statement;
-        }
-    }
-
-    /// Sets the statement that a unit describes or closes, unless it prepares one.
-    pub fn set_managed(&mut self, id: PgUnitId, statement: StatementText) {
-        if let Some(unit) = self.unit(id).filter(|unit| unit.statement == StatementText::None) {
+    /// Sets the statement that a unit prepares, or that it describes or closes; the latter only if there is no other.
+    pub fn set_statement(&mut self, id: PgUnitId, statement: StatementText, is_prepared: bool) {
+        let may_set = |unit: &&mut PgUnit| is_prepared || unit.statement == StatementText::None;
+        if let Some(unit) = self.unit(id).filter(may_set) {
             unit.statement = statement;
         }
     }

@@ -7,8 +7,7 @@ use super::pair::{PgExpectedReply, PgRequest};
 use super::session::{PgStatementId, Session};
 use super::values::{self, PgTypeShape};
 use super::wire::{formats, u32_at};
-use overhead_decode::near;
-use overhead_decode::{Cursor, FieldRead, Out, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Out, Reader, Short, near};
 use overhead_model::{Account, Outcome, Side};
 
 /// Authentication requests (`AuthenticationOk`, …).

@@ -9,8 +9,7 @@ use super::wire::{PgFormatCodes, u16_at, u32_at};
 use crate::GivenStatements;
 use crate::limits;
 use crate::statement::{StatementDialect, StatementSummary, StatementText, add_column};
-use overhead_decode::FastMap;
-use overhead_decode::Versioned;
+use overhead_decode::{FastMap, Versioned};
 use std::borrow::Cow;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -241,7 +240,8 @@ impl Session {
             described_names: _,
             given: _,
         } = self;
-        if !(portal_names.named.young.is_empty() && portal_names.named.old.is_empty()) {
+        let NameGenerations { young, old } = &*portal_names.named;
+        if !young.is_empty() || !old.is_empty() {
             return None;
         }
         let portal = match portal_names.unnamed {

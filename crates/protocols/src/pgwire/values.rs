@@ -14,8 +14,7 @@
 use super::hidden::{self, DIMENSIONS};
 use super::types;
 use crate::limits;
-use overhead_decode::near;
-use overhead_decode::{Cursor, FieldRead, Free, Note, Reader, Short};
+use overhead_decode::{Cursor, FieldRead, Free, Note, Reader, Short, near};
 use overhead_model::Account;
 
 /// OIDs below this are the same on every server (`FirstGenbkiObjectId` of the server).

@@ -1,8 +1,7 @@
 //! The field that an argument of a command is posted to.
 
 use overhead_decode::{Free, Out, Reader};
-use overhead_model::Account;
-use overhead_model::enum_with;
+use overhead_model::{Account, enum_with};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArgumentField {

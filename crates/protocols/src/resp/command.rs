@@ -57,6 +57,16 @@ const NO_KEYS: (u32, u32, u32) = (u32::MAX, 0, 1);
 /// The command does not state its number of keys.
 const NO_NUMBER: (u32, u32, u32) = (u32::MAX, 0, 1);
 
+/// Returns the command, of whose words `known` are read.
+#[inline]
+fn named<'c>(known: u32, first: &'c ResolvedCommand, both: Option<&'c ResolvedCommand>) -> &'c ResolvedCommand {
+    match known {
+        0 => &ResolvedCommand::NOTHING,
+        1 => first,
+        _ => both.unwrap_or(&ResolvedCommand::NOTHING),
+    }
+}
+
 impl Command {
     /// Starts a command of `count` arguments; `wants_statement` if its statement is wanted.
     pub fn begin(&mut self, op: OpId, count: u64, wants_statement: bool) {
@@ -69,11 +79,7 @@ impl Command {
     }
 
     pub fn named(&self) -> &ResolvedCommand {
-        match self.known {
-            0 => &ResolvedCommand::NOTHING,
-            1 => &self.first,
-            _ => self.both.as_deref().unwrap_or(&ResolvedCommand::NOTHING),
-        }
+        named(self.known, &self.first, self.both.as_deref())
     }
 
     pub fn held(&self) -> usize {
@@ -236,11 +242,7 @@ impl Command {
 
     /// Returns name and statement; the statement is empty without keys.
     pub fn name_and_statement(&mut self) -> (&str, &str) {
-        let named = match self.known {
-            0 => &ResolvedCommand::NOTHING,
-            1 => &self.first,
-            _ => self.both.as_deref().unwrap_or(&ResolvedCommand::NOTHING),
-        };
+        let named = named(self.known, &self.first, self.both.as_deref());
         (named.name(), self.patterns.statement(named.name()))
     }
 
@@ -327,6 +329,6 @@ impl Command {
     pub fn leaves(&self) -> LeafAccounts {
         let write = self.named().entry.is_some_and(|entry| entry.write);
         let integer = if write { Account::Status } else { Account::Data };
-        LeafAccounts { status: Account::Status, integer, data: Account::Data, free: true }
+        LeafAccounts { status: Account::Status, integer, free: true }
     }
 }

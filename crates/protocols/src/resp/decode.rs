@@ -4,11 +4,9 @@ use super::Resp;
 use super::argument::ArgumentField;
 use super::command::Command;
 use super::pair::{LeafConsumer, RespReplyTarget};
-use super::replication::ReplicationStream;
 use super::value::{self, LeafAccounts, LeafListener, RespValue};
 use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
-use crate::limits;
-use overhead_decode::near;
+use crate::lines::line;
 use overhead_decode::{DecodeStep, Input, Malformed, MaybeStep, Out, Reader, Step};
 use overhead_model::{Account, Side};
 
@@ -38,8 +36,7 @@ pub(super) enum RespStage {
 }
 
 /// Accounts of values in the place of a string.
-const ODD: LeafAccounts =
-    LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
+const ODD: LeafAccounts = LeafAccounts { status: Account::Data, integer: Account::Data, free: false };
 
 impl RespRequest {
     /// Returns whether no command is incomplete.
@@ -78,20 +75,6 @@ impl Resp {
         Ok(Step::Progress)
     }
 
-    /// Returns a line that ends in LF, or the step to stop with.
-    fn line<'a>(&mut self, input: &Input<'a>) -> DecodeStep<Result<&'a [u8], Step>> {
-        let from = self.request.scanned.min(input.bytes.len());
-        if let Some(end) = near::find(b'\n', input.bytes.get(from..).unwrap_or_default()) {
-            self.request.scanned = 0;
-            return Ok(Ok(input.bytes.get(..=from + end).unwrap_or_default()));
-        }
-        self.request.scanned = input.bytes.len();
-        if input.opaque > 0 || input.bytes.len() > limits::LINE {
-            return Err(Malformed("a line without an end"));
-        }
-        Ok(Err(Step::More))
-    }
-
     fn begin_command<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {
         if let Some((count @ 1.., len)) = wire::header(input.bytes, b'*') {
             self.request.scanned = 0;
@@ -99,9 +82,8 @@ impl Resp {
             input.advance(len as u64);
             return self.arguments(count as u64, input, out);
         }
-        let line = match self.line(input)? {
-            Ok(line) => line,
-            Err(step) => return Ok(Some(step)),
+        let Some(line) = line(input.bytes, &mut self.request.scanned)? else {
+            return input.await_more("a line without an end").map(Some);
         };
         let len = line.len() as u64;
         let text = line.trim_ascii_end();
@@ -193,9 +175,8 @@ impl Resp {
             self.request.stage = RespStage::Odd(further - 1);
             return Ok(None);
         }
-        let line = match self.line(input)? {
-            Ok(line) => line,
-            Err(step) => return Ok(Some(step)),
+        let Some(line) = line(input.bytes, &mut self.request.scanned)? else {
+            return input.await_more("a line without an end").map(Some);
         };
         let [b'$', digits @ .., b'\r', b'\n'] = line else { return Err(Malformed("a line that ends in LF alone")) };
         let len = match wire::number(digits) {
@@ -261,7 +242,7 @@ impl Resp {
     pub(super) fn replies<R: Reader>(&mut self, input: &mut Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         while input.available() > 0 {
             if self.pairing.replicates() && self.target.is_none() {
-                let replication = self.replication.get_or_insert_with(|| Box::new(ReplicationStream::new()));
+                let replication = self.replication.get_or_insert_default();
                 if let Some(step) = replication.run(!self.pairing.pending.is_empty(), input, out)? {
                     return Ok(step);
                 }
@@ -269,7 +250,11 @@ impl Resp {
             let target = match self.target.take() {
                 Some(target) => target,
                 None => match self.begin_reply(input, out)? {
-                    Some(Ok(target)) => target,
+                    Some(Ok(target)) => {
+                        self.reply.reset();
+                        out.charge(target.op);
+                        target
+                    }
                     Some(Err(step)) => return Ok(step),
                     None => continue,
                 },
@@ -304,11 +289,7 @@ impl Resp {
     ) -> DecodeStep<Option<Result<RespReplyTarget, Step>>> {
         let first = input.bytes.first().copied();
         match first.and_then(|first| self.pairing.plain_target(first)) {
-            Some(target) => {
-                self.reply.reset();
-                out.charge(target.op);
-                Ok(Some(Ok(target)))
-            }
+            Some(target) => Ok(Some(Ok(target))),
             None => self.find_target(first, input, out),
         }
     }
@@ -333,11 +314,7 @@ impl Resp {
         }
         match self.pairing.target(input.bytes, out) {
             None => input.await_more("a reply that was not captured").map(|step| Some(Err(step))),
-            Some(target) => {
-                self.reply.reset();
-                out.charge(target.op);
-                Ok(Some(Ok(target)))
-            }
+            Some(target) => Ok(Some(Ok(target))),
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) const FACTS: ProtocolFacts = ProtocolFacts {
     is_greeted: |reply| [&b"+PONG"[..], b"-NOAUTH", b"-DENIED"].iter().any(|word| reply.starts_with(word)),
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Resp {
     request: RespRequest,
     reply: RespValue,
@@ -68,13 +68,7 @@ pub struct Resp {
 impl Resp {
     /// Returns a decoder for a connection; `mid_stream` if its start was not captured.
     pub fn new(mid_stream: bool) -> Self {
-        Self {
-            request: RespRequest::default(),
-            reply: RespValue::default(),
-            target: None,
-            pairing: RespPairing::new(mid_stream),
-            replication: None,
-        }
+        Self { pairing: RespPairing::new(mid_stream), ..Self::default() }
     }
 }
 

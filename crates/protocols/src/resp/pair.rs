@@ -5,8 +5,7 @@ use super::pubsub::{self, SubscriptionCounts, SubscriptionKind};
 use super::resolved::CommandKind;
 use super::value::LeafAccounts;
 use super::wire;
-use crate::limits;
-use overhead_decode::{DecodeStep, Label, Malformed, OpId, Out, PendingRequest, PendingRequests, Reader, Versioned};
+use overhead_decode::{DecodeStep, Label, OpId, Out, PendingRequest, PendingRequests, Reader, Versioned};
 use overhead_model::{Account, Class, Outcome, Side};
 use std::hash::{Hash, Hasher};
 
@@ -51,10 +50,9 @@ pub(super) enum LeafConsumer {
 }
 
 /// Accounts of pushed values, whose first words matter.
-const DATA: LeafAccounts =
-    LeafAccounts { status: Account::Status, integer: Account::Data, data: Account::Data, free: false };
+const DATA: LeafAccounts = LeafAccounts { status: Account::Status, integer: Account::Data, free: false };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RespPairing {
     pub pending: PendingRequests<RespPending>,
     /// The state that decoding depends on while no command waits.
@@ -118,14 +116,8 @@ impl RespPairing {
     /// Has room for one command: most clients wait for each reply.
     pub fn new(mid_stream: bool) -> Self {
         let subscriptions = SubscriptionCounts::new(mid_stream);
-        let state = State { begun: mid_stream, subscriptions, ..State::default() };
-        Self {
-            pending: PendingRequests::with_room(),
-            state: Versioned::new(state),
-            mid_stream,
-            expects: HelloField::Nothing,
-            confirms: None,
-        }
+        let state = Versioned::new(State { begun: mid_stream, subscriptions, ..State::default() });
+        Self { pending: PendingRequests::with_room(), state, mid_stream, ..Self::default() }
     }
 
     /// Returns the version of the state; `None` while a command waits or unrequested values may arrive.
@@ -172,16 +164,13 @@ impl RespPairing {
             out.close(op, Outcome::NoReply);
             return Ok(());
         }
-        if self.pending.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more commands wait for replies than can be kept"));
-        }
         let due = match (kind, u64::from(command.arguments())) {
             (CommandKind::Unsubscribe(_), 0) => DueValues::All,
             (CommandKind::Subscribe(_) | CommandKind::Unsubscribe(_), channels) => DueValues::Values(channels.max(1)),
             _ => DueValues::Values(1),
         };
-        self.pending.push(RespPending { op, leaves: command.leaves(), kind, due, silent, begun: false }, out);
-        Ok(())
+        let pending = RespPending { op, leaves: command.leaves(), kind, due, silent, begun: false };
+        self.pending.push_within(pending, "more commands wait for replies than can be kept", out)
     }
 
     /// Returns whether the server sends no reply to a command, because of `CLIENT REPLY` or the command's kind.

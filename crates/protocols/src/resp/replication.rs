@@ -16,18 +16,18 @@ use overhead_model::{Account, Class, Outcome};
 const MARK: usize = 40;
 
 /// Replicated data is user data.
-const REPLICATED: LeafAccounts =
-    LeafAccounts { status: Account::Data, integer: Account::Data, data: Account::Data, free: false };
+const REPLICATED: LeafAccounts = LeafAccounts { status: Account::Data, integer: Account::Data, free: false };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ReplicationStream {
     stage: ReplicationStage,
     op: OpId,
     value: RespValue,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum ReplicationStage {
+    #[default]
     Between,
     /// Bytes of the snapshot left.
     Snapshot(u64),
@@ -37,10 +37,6 @@ enum ReplicationStage {
 }
 
 impl ReplicationStream {
-    pub fn new() -> Self {
-        Self { stage: ReplicationStage::Between, op: OpId(0), value: RespValue::default() }
-    }
-
     /// Decodes until `input` ends, and returns the step to stop with; `None` if a reply starts, which may come between
     /// commands of the stream if a command of the replica waits.
     pub fn run<R: Reader>(&mut self, waits: bool, input: &mut Input<'_>, out: &mut Out<'_, R>) -> MaybeStep {

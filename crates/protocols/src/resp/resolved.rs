@@ -1,7 +1,7 @@
 //! A command by its name: its entry in the table, its class, and its effect on pairing.
 
 use super::commands::CommandSpec;
-use super::pubsub::SubscriptionKind;
+use super::pubsub::{self, SubscriptionKind};
 use super::wire::RespWord;
 use crate::pattern;
 use overhead_model::Class;
@@ -42,12 +42,6 @@ impl CommandKind {
         match name {
             "HELLO" => Self::Hello,
             "INFO" => Self::Info,
-            "SUBSCRIBE" => Self::Subscribe(SubscriptionKind::Channels),
-            "PSUBSCRIBE" => Self::Subscribe(SubscriptionKind::Patterns),
-            "SSUBSCRIBE" => Self::Subscribe(SubscriptionKind::Shards),
-            "UNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Channels),
-            "PUNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Patterns),
-            "SUNSUBSCRIBE" => Self::Unsubscribe(SubscriptionKind::Shards),
             "EXEC" => Self::Exec,
             "DISCARD" => Self::Discard,
             "CLIENT REPLY" => Self::Reply,
@@ -56,7 +50,7 @@ impl CommandKind {
             "MONITOR" => Self::Monitor,
             "PSYNC" | "SYNC" => Self::Replicate,
             "RESET" => Self::Reset,
-            _ => Self::Plain,
+            _ => pubsub::confirmation(name.to_ascii_lowercase().as_bytes()).unwrap_or_default(),
         }
     }
 }

@@ -2,21 +2,18 @@
 
 use super::wire::{self, BulkString, MAX_BULK, MAX_COUNT};
 use crate::limits;
-use overhead_decode::near;
-use overhead_decode::{DecodeStep, Free, Input, Malformed, MaybeStep, Out, Reader, Step};
+use overhead_decode::{DecodeStep, Free, Input, Malformed, MaybeStep, Out, Reader, Step, near};
 use overhead_model::Account;
 
 /// Longest body whose content is read, and waited for.
 const INSPECTED: u64 = 4096;
 
-/// Accounts of the leaves, depending on the command.
+/// Accounts of the leaves, depending on the command. All other leaves are data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafAccounts {
     pub status: Account,
     pub integer: Account,
-    /// All other values.
-    pub data: Account,
-    /// Their content does not matter.
+    /// The content of leaves does not matter.
     pub free: bool,
 }
 
@@ -169,7 +166,7 @@ impl RespValue {
             out.free(header, len, Free::Any);
         }
         let (length, end) = ((Account::Framing, "length", header), (Account::Framing, "CRLF", 2));
-        out.post_all([length, (leaves.data, "value", len), end]);
+        out.post_all([length, (Account::Data, "value", len), end]);
     }
 
     /// Posts part of the body of a bulk string; returns the step to stop with if more is needed.
@@ -198,7 +195,7 @@ impl RespValue {
                 (observer.observe)(b'$', input.bytes.get(..body.left as usize).unwrap_or_default());
             }
             let taken = body.left.min(input.available());
-            post_value(taken, body.account, body.free, out);
+            out.post_maybe_free(body.account, "value", taken, body.free.then_some(Free::Any));
             input.advance(taken);
             self.body = Some(BulkBody { left: body.left - taken, ..body });
             if taken < body.left {
@@ -236,7 +233,7 @@ impl RespValue {
             }
             b',' | b'(' | b'#' => {
                 (observer.observe)(kind, rest);
-                scalar(rest, leaves.data, "value", leaves.free, out)
+                scalar(rest, Account::Data, "value", leaves.free, out)
             }
             b'_' => scalar(rest, Account::Framing, "null", false, out),
             b'$' | b'=' | b'!' | b';' => self.bulk(kind, rest, leaves, out)?,
@@ -258,7 +255,7 @@ impl RespValue {
         leaves: LeafAccounts,
         out: &mut Out<'_, R>,
     ) -> DecodeStep<bool> {
-        let account = if kind == b'!' { leaves.status } else { leaves.data };
+        let account = if kind == b'!' { leaves.status } else { Account::Data };
         let header = rest.len() as u64 + 3;
         if rest == b"?" && kind == b'$' {
             self.chunks = true;
@@ -352,16 +349,6 @@ pub fn end_of_bulk<R: Reader>(input: &mut Input<'_>, out: &mut Out<'_, R>) -> De
     out.post(Account::Framing, "CRLF", 2);
     input.advance(2);
     Ok(())
-}
-
-/// Posts a string or part of one; `free` if its content does not matter.
-#[inline]
-fn post_value<R: Reader>(len: u64, account: Account, free: bool, out: &mut Out<'_, R>) {
-    if free {
-        out.post_free(account, "value", len, Free::Any);
-    } else {
-        out.post(account, "value", len);
-    }
 }
 
 /// Posts a scalar line: type byte, text, CRLF. If the text is `free`, only digits may vary, as other bytes could end

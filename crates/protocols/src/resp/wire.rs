@@ -1,8 +1,7 @@
 //! Constants and primitives of RESP.
 
 use crate::limits;
-use overhead_decode::near;
-use overhead_decode::{DecodeStep, Malformed};
+use overhead_decode::{DecodeStep, Malformed, near};
 
 /// Redis's default `proto-max-bulk-len`.
 pub(super) const MAX_BULK: u64 = 512 << 20;

@@ -19,10 +19,7 @@ impl Ssdb {
                 if is_key {
                     self.keys.push_piece(input.bytes.get(..taken as usize).unwrap_or(input.bytes), taken);
                 }
-                match free {
-                    Some(free) => out.post_free(account, "block", taken, free),
-                    None => out.post(account, "block", taken),
-                }
+                out.post_maybe_free(account, "block", taken, free);
                 input.advance(taken);
                 packet.stage = SsdbStage::Block { left: left - taken, account, free, is_key };
                 if taken < left {

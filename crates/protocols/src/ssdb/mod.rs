@@ -141,8 +141,7 @@ impl Decoder for Ssdb {
     }
 
     fn held(&self) -> usize {
-        self.pairing.pending.held()
-            + self.keys.held()
-            + self.packets.iter().map(|packet| packet.name.capacity()).sum::<usize>()
+        let names: usize = self.packets.iter().map(|packet| packet.name.capacity()).sum();
+        self.pairing.pending.held() + self.keys.held() + names
     }
 }

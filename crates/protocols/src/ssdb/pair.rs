@@ -1,6 +1,6 @@
 //! Pairs replies with requests: in order, one packet each, except for dumps and replication.
 
-use overhead_decode::{DecodeStep, Malformed, OpId, Out, PendingRequests, Reader, limits};
+use overhead_decode::{DecodeStep, OpId, Out, PendingRequests, Reader};
 use overhead_model::{Class, Outcome};
 
 /// Commands answered by several packets, or whose reply names the software.
@@ -55,11 +55,7 @@ impl SsdbPairing {
             out.close(op, Outcome::NoReply);
             return Ok(());
         }
-        if self.pending.len() >= limits::OUTSTANDING {
-            return Err(Malformed("more requests wait for answers than can be kept"));
-        }
-        self.pending.push((op, kind), out);
-        Ok(())
+        self.pending.push_within((op, kind), "more requests wait for answers than can be kept", out)
     }
 
     /// Returns the operation that the start packet belongs to.

@@ -53,26 +53,26 @@ pub(super) fn is_name(text: &[u8]) -> bool {
 }
 
 /// Commands whose first argument is a key, or the name of a map, a sorted set or a queue (`src/proc_*.cpp`).
-const FIRST_IS_KEY: WordsByLength = WordsByLength(&[
-    "",
-    "",
-    "",
-    "set ttl get del",
-    "setx incr decr hset hget hdel hfix zset zget zdel zfix zsum zavg qpop qget qset qfix",
-    "setnx hincr hdecr hsize hkeys hvals hscan zincr zdecr zsize zkeys zscan zrank qpush qsize qback",
-    "expire getset exists getbit setbit substr strlen append hrscan hclear zrscan zrrank zrange zclear zcount \
+const FIRST_IS_KEY: WordsByLength = WordsByLength(
+    3,
+    &[
+        "set ttl get del",
+        "setx incr decr hset hget hdel hfix zset zget zdel zfix zsum zavg qpop qget qset qfix",
+        "setnx hincr hdecr hsize hkeys hvals hscan zincr zdecr zsize zkeys zscan zrank qpush qsize qback",
+        "expire getset exists getbit setbit substr strlen append hrscan hclear zrscan zrrank zrange zclear zcount \
      qclear qfront qrange qslice",
-    "hexists hgetall zexists zrrange",
-    "bitcount countbit getrange",
-    "zpop_back qpop_back",
-    "multi_hset multi_hget multi_hdel zpop_front multi_zset multi_zget multi_zdel qpush_back qpop_front qtrim_back",
-    "qpush_front qtrim_front",
-    "",
-    "multi_hexists multi_zexists",
-    "",
-    "zremrangebyrank",
-    "zremrangebyscore",
-]);
+        "hexists hgetall zexists zrrange",
+        "bitcount countbit getrange",
+        "zpop_back qpop_back",
+        "multi_hset multi_hget multi_hdel zpop_front multi_zset multi_zget multi_zdel qpush_back qpop_front qtrim_back",
+        "qpush_front qtrim_front",
+        "",
+        "multi_hexists multi_zexists",
+        "",
+        "zremrangebyrank",
+        "zremrangebyscore",
+    ],
+);
 
 /// Returns whether a block of a request is a key; the command has place 0.
 pub(super) fn is_key(name: &[u8], place: u32) -> bool {

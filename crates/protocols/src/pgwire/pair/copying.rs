@@ -168,11 +168,9 @@ impl PgPairing {
     }
 
     pub(super) fn copy_lost(&mut self, of_client: bool) {
-        if of_client {
-            if let Some(data) = self.copy_in.as_mut().and_then(|copy| copy.data.as_mut()) {
-                data.lost();
-            }
-        } else if let Some(data) = &mut self.copy_out {
+        let copy_in = self.copy_in.as_mut().and_then(|copy| copy.data.as_deref_mut());
+        let data = if of_client { copy_in } else { self.copy_out.as_deref_mut() };
+        if let Some(data) = data {
             data.lost();
         }
     }
