@@ -273,14 +273,17 @@ mod tests {
         assert_eq!(names, [name(""), name("-2"), name("-3")]);
     }
 
+    // A folder for each try: a child that another test has just forked may hold the lock of the last one for a moment.
     #[test]
     fn whatever_is_there_is_kept_unless_forced() {
         for name in run_files().chain(["packets-000007.pcapng"]) {
-            let dir = tempfile::tempdir().unwrap();
-            fs::write(dir.path().join(name), "somebody's").unwrap();
-            let refused = create(dir.path(), false).unwrap_err().to_string();
+            let [kept, dir] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+            for dir in [&kept, &dir] {
+                fs::write(dir.path().join(name), "somebody's").unwrap();
+            }
+            let refused = create(kept.path(), false).unwrap_err().to_string();
             assert!(refused.contains("--force"), "{refused}");
-            assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), "somebody's");
+            assert_eq!(fs::read_to_string(kept.path().join(name)).unwrap(), "somebody's");
             let folder = create(dir.path(), true).unwrap();
             assert!(name == PART || !dir.path().join(name).exists(), "{name}");
             folder.discard();
@@ -330,7 +333,6 @@ mod tests {
 
     #[test]
     fn a_link_that_leads_nowhere_is_something_that_is_there() {
-        // Not one folder for both: a child that another test has just forked may hold its lock for a moment.
         let [refused, replaced] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         for dir in [&refused, &replaced] {
             symlink("/nowhere/at/all", dir.path().join(PACKETS)).unwrap();

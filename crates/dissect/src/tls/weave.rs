@@ -80,7 +80,7 @@ impl PostingWeave {
             self.held -= record.layout.total();
             self.posted += 1;
         }
-        (self.current, self.depth) = (aside.current(), aside.depth);
+        (self.current, self.depth) = (aside.current(), aside.depth());
     }
 
     /// Posts a record with its content from the tape.
