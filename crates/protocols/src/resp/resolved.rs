@@ -50,7 +50,10 @@ impl CommandKind {
             "MONITOR" => Self::Monitor,
             "PSYNC" | "SYNC" => Self::Replicate,
             "RESET" => Self::Reset,
-            _ => pubsub::confirmation(name.to_ascii_lowercase().as_bytes()).unwrap_or_default(),
+            name if name.ends_with("SUBSCRIBE") => {
+                pubsub::confirmation(name.to_ascii_lowercase().as_bytes()).unwrap_or_default()
+            }
+            _ => Self::Plain,
         }
     }
 }
