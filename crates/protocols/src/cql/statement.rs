@@ -16,13 +16,27 @@ const VERBS: [&str; 17] = [
 ];
 
 /// Keyspaces of the servers (Cassandra, `ScyllaDB`, `DataStax` Enterprise).
-const SYSTEM_KEYSPACES: &str = "system system_schema system_auth system_distributed system_distributed_everywhere \
-    system_traces system_views system_virtual_schema system_cluster_metadata system_metrics system_replicated_keys \
-    system_audit system_backups dse_system dse_system_local dse_security";
+const SYSTEM_KEYSPACES: [&str; 16] = [
+    "system",
+    "system_schema",
+    "system_auth",
+    "system_distributed",
+    "system_distributed_everywhere",
+    "system_traces",
+    "system_views",
+    "system_virtual_schema",
+    "system_cluster_metadata",
+    "system_metrics",
+    "system_replicated_keys",
+    "system_audit",
+    "system_backups",
+    "dse_system",
+    "dse_system_local",
+    "dse_security",
+];
 
 pub fn is_system_keyspace(name: &[u8]) -> bool {
-    let may_be = matches!(name, [b'S' | b's' | b'D' | b'd', ..]);
-    may_be && SYSTEM_KEYSPACES.split(' ').any(|system| name.eq_ignore_ascii_case(system.as_bytes()))
+    SYSTEM_KEYSPACES.iter().any(|system| name.eq_ignore_ascii_case(system.as_bytes()))
 }
 
 impl CqlStatement {
