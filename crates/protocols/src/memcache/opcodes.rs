@@ -1,7 +1,5 @@
 //! Opcodes and status codes of the binary protocol (`protocol_binary.h`, `doc/protocol-binary.txt`).
 
-use std::sync::LazyLock;
-
 const INCR: u8 = 0x05;
 const DECR: u8 = 0x06;
 /// `version`: the reply names the server.
@@ -30,26 +28,65 @@ pub(super) enum BinaryExtras {
     Other,
 }
 
-/// The names by opcode, those of the text commands with a prefix to keep the two apart; empty for unassigned ones.
-static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| TEXT.split(',').collect());
+const fn opcode(name: &'static str, quiet: bool, extras: BinaryExtras) -> BinaryOpcode {
+    BinaryOpcode { name, quiet, extras }
+}
 
-const TEXT: &str = "bin get,bin set,bin add,bin replace,bin delete,bin incr,bin decr,bin quit,bin flush_all,bin getq,bin noop,\
-    bin version,bin getk,bin getkq,bin append,bin prepend,bin stats,bin setq,bin addq,bin replaceq,bin deleteq,\
-    bin incrq,bin decrq,bin quitq,bin flush_allq,bin appendq,bin prependq,bin verbosity,bin touch,bin gat,bin gatq,,\
-    bin sasl_list_mechs,bin sasl_auth,bin sasl_step,bin gatk,bin gatkq,,,,,,,,,,,,bin rget,bin rset,bin rsetq,\
-    bin rappend,bin rappendq,bin rprepend,bin rprependq,bin rdelete,bin rdeleteq,bin rincr,bin rincrq,bin rdecr,\
-    bin rdecrq";
-
-/// Returns the description of an opcode. The names of quiet ones end in `q`, and no others.
-pub(super) fn from_code(code: u8) -> BinaryOpcode {
-    let name = NAMES.get(usize::from(code)).copied().filter(|name| !name.is_empty()).unwrap_or("bin (unknown)");
-    let extras = match code {
-        0x01..=0x03 | 0x11..=0x13 => BinaryExtras::Store,
-        INCR | DECR | 0x15 | 0x16 => BinaryExtras::Count,
-        0x08 | 0x18 | 0x1b..=0x1e | 0x23 | 0x24 => BinaryExtras::Time,
-        _ => BinaryExtras::Other,
-    };
-    BinaryOpcode { name, quiet: name.ends_with('q'), extras }
+/// Returns the description of an opcode. Its name is the text command's, prefixed to keep the two apart.
+pub(super) const fn from_code(code: u8) -> BinaryOpcode {
+    use BinaryExtras::{Count, Other, Store, Time};
+    match code {
+        0x00 => opcode("bin get", false, Other),
+        0x01 => opcode("bin set", false, Store),
+        0x02 => opcode("bin add", false, Store),
+        0x03 => opcode("bin replace", false, Store),
+        0x04 => opcode("bin delete", false, Other),
+        INCR => opcode("bin incr", false, Count),
+        DECR => opcode("bin decr", false, Count),
+        0x07 => opcode("bin quit", false, Other),
+        0x08 => opcode("bin flush_all", false, Time),
+        0x09 => opcode("bin getq", true, Other),
+        0x0a => opcode("bin noop", false, Other),
+        VERSION => opcode("bin version", false, Other),
+        0x0c => opcode("bin getk", false, Other),
+        0x0d => opcode("bin getkq", true, Other),
+        0x0e => opcode("bin append", false, Other),
+        0x0f => opcode("bin prepend", false, Other),
+        STATS => opcode("bin stats", false, Other),
+        0x11 => opcode("bin setq", true, Store),
+        0x12 => opcode("bin addq", true, Store),
+        0x13 => opcode("bin replaceq", true, Store),
+        0x14 => opcode("bin deleteq", true, Other),
+        0x15 => opcode("bin incrq", true, Count),
+        0x16 => opcode("bin decrq", true, Count),
+        0x17 => opcode("bin quitq", true, Other),
+        0x18 => opcode("bin flush_allq", true, Time),
+        0x19 => opcode("bin appendq", true, Other),
+        0x1a => opcode("bin prependq", true, Other),
+        0x1b => opcode("bin verbosity", false, Time),
+        0x1c => opcode("bin touch", false, Time),
+        0x1d => opcode("bin gat", false, Time),
+        0x1e => opcode("bin gatq", true, Time),
+        0x20 => opcode("bin sasl_list_mechs", false, Other),
+        0x21 => opcode("bin sasl_auth", false, Other),
+        0x22 => opcode("bin sasl_step", false, Other),
+        0x23 => opcode("bin gatk", false, Time),
+        0x24 => opcode("bin gatkq", true, Time),
+        0x30 => opcode("bin rget", false, Other),
+        0x31 => opcode("bin rset", false, Other),
+        0x32 => opcode("bin rsetq", true, Other),
+        0x33 => opcode("bin rappend", false, Other),
+        0x34 => opcode("bin rappendq", true, Other),
+        0x35 => opcode("bin rprepend", false, Other),
+        0x36 => opcode("bin rprependq", true, Other),
+        0x37 => opcode("bin rdelete", false, Other),
+        0x38 => opcode("bin rdeleteq", true, Other),
+        0x39 => opcode("bin rincr", false, Other),
+        0x3a => opcode("bin rincrq", true, Other),
+        0x3b => opcode("bin rdecr", false, Other),
+        0x3c => opcode("bin rdecrq", true, Other),
+        _ => opcode("bin (unknown)", false, Other),
+    }
 }
 
 pub(super) const fn is_sasl(code: u8) -> bool {
