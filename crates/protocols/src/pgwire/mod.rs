@@ -84,7 +84,7 @@ impl Decoder for Pgwire {
         match side {
             Side::Request if self.is_started && bytes.first() == Some(&0) => MessageBoundary::No,
             Side::Request => boundary::request_boundary(bytes),
-            Side::Response if self.pairing.front().is_some_and(negotiates) && self.pairing.is_certain(bytes) => {
+            Side::Response if self.pairing.front().is_some_and(negotiates) && self.pairing.is_certain() => {
                 MessageBoundary::yes_if(matches!(bytes.first(), Some(b'S' | b'G' | b'N' | b'E')))
             }
             Side::Response => boundary::response_boundary(bytes),

@@ -42,9 +42,9 @@ impl PgPairing {
         self.front().filter(|_| is_paired)
     }
 
-    /// Returns whether the next response certainly answers the first request. Behind a hole, a single byte may.
-    pub fn is_certain(&self, bytes: &[u8]) -> bool {
-        bytes.len() == 1 || self.expected.is_certain()
+    /// Returns whether the next response certainly answers the first request.
+    pub fn is_certain(&self) -> bool {
+        self.expected.is_certain()
     }
 
     pub fn begin_answer<R: Reader>(&mut self, id: PgUnitId, out: &mut Out<'_, R>) {
