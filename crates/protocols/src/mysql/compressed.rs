@@ -10,7 +10,7 @@ use super::boundary;
 use super::decode::PlainDecoder;
 use super::wire::header;
 use crate::decompress::append_plain;
-use overhead_decode::limits::{EXPANSION_ZLIB, MESSAGE_BUFFER, OUTSTANDING};
+use overhead_decode::limits::{BOUNDARY_WINDOW, EXPANSION_ZLIB, MESSAGE_BUFFER, OUTSTANDING};
 use overhead_decode::tape::{DeferredCloses, PostingTape, TapeRecorder, post_shares};
 use overhead_decode::{
     Codec, DecodeStep, Expansion, Input, Malformed, MessageBoundary, Note, OpId, OperationShares, Out, Reader, Step,
@@ -374,6 +374,8 @@ impl CompressedDirection {
 /// Returns whether a compressed packet of `side` starts here: its content has a compression header, or is stored and
 /// starts with a plain packet.
 pub(super) fn begins(side: Side, bytes: &[u8]) -> MessageBoundary {
+    // The plain packet inside must not be searched further than the compressed one.
+    let bytes = bytes.get(..BOUNDARY_WINDOW).unwrap_or(bytes);
     // Starts a request or reply, and has room for a plain packet.
     let first = u8::from(side == Side::Response);
     if header(bytes).is_some_and(|(wire, sequence)| wire <= super::wire::HEADER || sequence != first) {
