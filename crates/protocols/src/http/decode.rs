@@ -5,7 +5,7 @@ use super::body::HttpBody;
 use super::head::{self, HeadFields, HeadOptions, HttpMethod};
 use super::pair::HttpPending;
 use super::wire::{self, MAX_EMPTY, MAX_HEAD};
-use overhead_decode::{DecodeStep, Input, Label, Malformed, MessageBoundary, OpId, Out, Reader, Step, near};
+use overhead_decode::{DecodeStep, Decoder, Input, Label, Malformed, MessageBoundary, OpId, Out, Reader, Step, near};
 use overhead_model::{Class, Outcome, Side};
 use std::borrow::Cow;
 
@@ -115,7 +115,7 @@ impl Http {
     pub(super) fn requests<R: Reader>(&mut self, input: Input<'_>, out: &mut Out<'_, R>) -> DecodeStep {
         if self.request.waits && self.request.early.is_some() {
             // The request was refused; its body may follow, or the next request.
-            match wire::begins_request(input.bytes) {
+            match self.boundary(Side::Request, input.bytes) {
                 MessageBoundary::More if input.opaque == 0 => return Ok(Step::More),
                 MessageBoundary::Yes => self.end_request(out),
                 _ => {}

@@ -23,9 +23,8 @@ const METHODS: [&[u8]; 9] = [b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTI
 
 const VERSION: &[u8] = b"HTTP/1.";
 
-/// Returns whether `bytes` start a request (section 3). Inspects no more than a limited window, so that further bytes change nothing.
+/// Returns whether `bytes` start a request (section 3); only a limited window is inspected.
 pub(super) fn begins_request(bytes: &[u8]) -> MessageBoundary {
-    let bytes = bytes.get(..SNIFF).unwrap_or(bytes);
     let len = bytes.iter().take(MAX_METHOD + 1).take_while(|byte| matches!(byte, b'A'..=b'Z' | b'-' | b'_')).count();
     let (method, rest) = bytes.split_at(len);
     let Some((&space, target)) = rest.split_first() else {
