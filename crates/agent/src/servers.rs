@@ -6,7 +6,7 @@ use overhead_containers::{HostContainers, RunningContainer};
 use overhead_dissect::Selection;
 use overhead_host::databases::{self, Database};
 use overhead_kernel::{ClientOfServer, ServerPort, TcpServer, own_network_namespace, raised, tcp_clients};
-use overhead_model::{Protocol, distinct};
+use overhead_model::{Protocol, sorted_distinct};
 use overhead_report::text::clean;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -68,7 +68,8 @@ impl WatchedServers {
         // A web port does not identify what listens there.
         let usual = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Http);
         let usual = usual.flat_map(|protocol| protocol.ports().iter().copied());
-        let ports = distinct(databases.iter().flat_map(Database::ports).chain(named.iter().copied()).chain(usual));
+        let ports =
+            sorted_distinct(databases.iter().flat_map(Database::ports).chain(named.iter().copied()).chain(usual));
         let groups = control_groups(containers);
         let clients = clients_of(&ports);
         Ok(Self { databases, noted: Vec::new(), named: named.to_vec(), groups, clients, ports })
@@ -81,9 +82,9 @@ impl WatchedServers {
             let listens = |(ports, _): &&(Vec<u16>, Protocol)| ports.binary_search(&port).is_ok();
             let known = listening.iter().filter(listens).map(|(_, protocol)| *protocol);
             let usual = Protocol::ALL.into_iter().filter(|protocol| protocol.ports().contains(&port));
-            let protocols = distinct(known.chain(usual));
+            let protocols = sorted_distinct(known.chain(usual));
             let is_any = protocols.is_empty() || self.named.contains(&port);
-            (port, if is_any { distinct(Protocol::ALL) } else { protocols })
+            (port, if is_any { sorted_distinct(Protocol::ALL) } else { protocols })
         };
         Selection { ports: self.ports.iter().copied().map(protocols).collect(), ..Selection::default() }
     }

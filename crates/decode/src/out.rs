@@ -155,11 +155,6 @@ impl<'r, R: Reader> Out<'r, R> {
         self.side
     }
 
-    /// Returns how many groups are open.
-    pub fn depth(&self) -> u32 {
-        self.depth
-    }
-
     /// Returns the operation being charged.
     pub fn current(&self) -> Option<OpId> {
         self.current
@@ -180,6 +175,11 @@ impl<'r, R: Reader> Out<'r, R> {
         let mut aside = Out::new(self.reader, self.side, current);
         aside.depth = depth;
         aside
+    }
+
+    /// Returns how many groups are open.
+    pub fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// Opens an operation without charging it: see [`Out::charge`].

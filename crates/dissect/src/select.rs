@@ -1,7 +1,7 @@
 //! Selects the connections to decode, and their protocols.
 
 use crate::packet::Segment;
-use overhead_model::{Protocol, Transport, distinct};
+use overhead_model::{Protocol, Transport, sorted_distinct};
 use overhead_protocols::{GivenStatements, facts};
 
 /// The user's choice of connections, and what is known of them. The default detects every connection, by port and then by content.
@@ -62,7 +62,7 @@ impl Selection {
             return self.candidates_on(noted).unwrap_or_else(|| Protocol::ALL.to_vec());
         }
         // Paths have no ports, so every selected protocol applies.
-        distinct(self.ports.iter().flat_map(|(_, protocols)| protocols).copied())
+        sorted_distinct(self.ports.iter().flat_map(|(_, protocols)| protocols).copied())
     }
 
     /// Returns the possible protocols on a port; `None` if it is neither selected nor well known.

@@ -4,7 +4,7 @@ use overhead_containers::{HostContainers, HostPaths, RunningContainer};
 use overhead_kernel::{
     ProcessTls, TcpServer, UnixServer, own_network_namespace, process_tls, raised, tcp_servers, unix_servers,
 };
-use overhead_model::{Protocol, System, distinct};
+use overhead_model::{Protocol, System, sorted_distinct};
 use std::net::SocketAddr;
 
 /// `--db` names that reveal nothing about a process with that name.
@@ -34,7 +34,7 @@ pub struct Database {
 impl Database {
     /// Returns its ports in order, without duplicates.
     pub fn ports(&self) -> Vec<u16> {
-        distinct(self.addresses.iter().map(SocketAddr::port))
+        sorted_distinct(self.addresses.iter().map(SocketAddr::port))
     }
 
     /// Returns whether all its addresses are those of loopback.

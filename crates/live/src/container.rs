@@ -10,7 +10,7 @@ use overhead_dissect::Selection;
 use overhead_host::databases::{self, Database};
 use overhead_kernel::{TcpConnection, raised, tcp_connections};
 use overhead_model::record::Counters;
-use overhead_model::{Measured, Protocol, bail_usage, distinct};
+use overhead_model::{Measured, Protocol, bail_usage, sorted_distinct};
 use overhead_reading::ConnectionChoice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -71,9 +71,9 @@ fn choose_ports(choice: &mut ConnectionChoice, databases: &[Database]) -> Result
         named.is_empty() || named.iter().any(|system| system.protocol == database.system.protocol)
     };
     let meant: Vec<&Database> = databases.iter().filter(is_meant).collect();
-    choice.selected.ports = distinct(meant.iter().flat_map(|database| database.ports()));
+    choice.selected.ports = sorted_distinct(meant.iter().flat_map(|database| database.ports()));
     if named.is_empty() && !meant.is_empty() {
-        choice.selected.db = distinct(meant.iter().map(|database| database.system.name.to_owned()));
+        choice.selected.db = sorted_distinct(meant.iter().map(|database| database.system.name.to_owned()));
     }
     Ok(())
 }
@@ -159,7 +159,7 @@ pub fn name_containers(
             let by_process = moments.iter().find_map(|containers| containers.by_process(*pid));
             by_process.or_else(|| moments.iter().find_map(|containers| containers.by_network_namespace(namespace?)))
         };
-        role.containers = distinct(role.pids.iter().filter_map(container).map(RunningContainer::record));
+        role.containers = sorted_distinct(role.pids.iter().filter_map(container).map(RunningContainer::record));
     }
 }
 

@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(names, [name(""), name("-2"), name("-3")]);
     }
 
-    // A folder for each try: a child that another test has just forked may hold the lock of the last one for a moment.
+    // Each try has its own folder: a process that another test has just forked can keep the previous one locked for a moment.
     #[test]
     fn whatever_is_there_is_kept_unless_forced() {
         for name in run_files().chain(["packets-000007.pcapng"]) {

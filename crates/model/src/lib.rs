@@ -41,6 +41,6 @@ pub use outside::OutsideText;
 pub use record::{Measured, Run};
 pub use spread::Spread;
 pub use stream::{StreamPiece, Transport};
-pub use sums::distinct;
+pub use sums::sorted_distinct;
 pub use system::{Protocol, System};
 pub use trace::{FrameFacts, Listener, Tally, TcpFlags, Trace};

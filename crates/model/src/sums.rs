@@ -9,6 +9,6 @@ macro_rules! add_fields {
 }
 
 /// Returns the items in order, without duplicates.
-pub fn distinct<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn sorted_distinct<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     items.into_iter().collect::<std::collections::BTreeSet<T>>().into_iter().collect()
 }
